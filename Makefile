@@ -157,17 +157,18 @@ stress: $(VENVS)/compiled/.installed ## Run the endurance tests (minutes)
 	  $(VENVS)/compiled/bin/python -m pytest tests/conformance tests/supervision -n 2 -m "not slow" -k simulation \
 	  --greenroom-runs=10000 --timeout=0 --basetemp=$(OUT)/tmp-stress
 
-.PHONY: faults
-faults: $(VENVS)/lint/.ready ## Plant faults in the package and see which tests find them (hours; ARGS=name for one)
-	@$(VENVS)/lint/bin/python -m tools.planted_faults $(ARGS)
+.PHONY: mutants
+mutants: $(VENVS)/lint/.ready ## Change the package at random, and see which changes the tests miss (an hour; ARGS=--help)
+	@$(VENVS)/lint/bin/python -m tools.mutants $(ARGS)
 
 .PHONY: conformance
 conformance: ## Write docs/conformance.md anew, from the ids in the tests
 	@$(PYTHON) -m tools.conformance
 
 .PHONY: reference
-reference: ## Write docs/reference/settings.md anew, from the sources
+reference: ## Write docs/reference/settings.md and docs/lifecycle.md anew, from the sources
 	@$(PYTHON) -m tools.reference
+	@PYTHONPATH=src $(PYTHON) -m tools.lifecycle_page
 
 .PHONY: bug-page
 bug-page: $(VENVS)/pure/.installed ## Write docs/bugs.md and its pictures anew, from what simulations say

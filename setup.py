@@ -32,10 +32,10 @@ DIRECTIVES = {
 QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else []
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
-    *("address", "admission", "askdeadlock", "asking", "behavior", "cell", "celltable", "connection", "endinghost"),
-    *("gctracking", "handlebase", "hookhost", "hostorder", "inhand", "lifecycle", "loop", "loopcontext", "mailbox"),
-    *("messagehost", "outcomes", "question", "receipt", "record", "ring", "runqueue", "shardedinbox", "spawner"),
-    *("spec", "spscring", "stepping", "tickbudget", "timers", "visits"),
+    *("address", "admission", "asking", "behavior", "cell", "celltable", "connection", "cycles"),
+    *("inhand", "lifecycle", "loop", "loopcontext", "mailbox"),
+    *("question", "receipt", "record", "ring", "runqueue", "shardedinbox", "spawner"),
+    *("spec", "spscring", "starting", "stepping", "stopping", "tickbudget", "timers", "visits"),
 }
 
 

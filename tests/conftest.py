@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,20 @@ def play(request: pytest.FixtureRequest) -> Play:
     return Play(request.param)
 
 
+@pytest.fixture
+def system(play: Play) -> Play:
+    """For a test that is an `async def`: the system that it runs in, as `play` runs a program.
+
+    `@pytest.mark.config(max_actors=5)` says what its system is like, and the fixture `clock` is its clock.
+    """
+    return play
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Of what pytest makes of a test, keep what makes sense, and say which of it is run and at which seeds.
@@ -261,9 +276,26 @@ def _makes_sense(item: pytest.Function) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a simulated test once for each of its seeds."""
+    """Run a test that is a coroutine in its system, and a simulated one once for each of its seeds."""
     stage = pyfuncitem.funcargs.get("play")
-    if not isinstance(stage, Play) or stage.backend != SIMULATION:
+    if not isinstance(stage, Play):
         return None
-    run_at_seeds(pyfuncitem, stage, pyfuncitem.obj)
+    test: Callable[..., object] = pyfuncitem.obj
+    if inspect.iscoroutinefunction(test):
+        test = partial(_play, stage, pyfuncitem)
+    elif stage.backend != SIMULATION:
+        return None
+    if stage.backend == SIMULATION:
+        run_at_seeds(pyfuncitem, stage, test)
+    else:
+        test(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
     return True
+
+
+def _play(play: Play, item: pytest.Function, /, **arguments: Any) -> None:
+    mark = item.get_closest_marker("config")
+    config = {} if mark is None else mark.kwargs
+    if "clock" in arguments:
+        arguments["clock"] = ManualClock()  # one for each run
+        config = {**config, "clock": arguments["clock"]}
+    play(lambda system: item.obj(**{**arguments, "system": system}), **config)

@@ -32,7 +32,7 @@ def loops_of(system: Any) -> list[Any]:
 
 def _further(system: Any) -> list[Any]:
     """The pollers of the loops on other threads."""
-    return [] if system._loops is None else [thread.poller for thread in system._loops.threads]
+    return [thread.poller for thread in system._loops.threads]
 
 
 async def idle_elsewhere() -> None:
@@ -50,7 +50,7 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
         await idle_elsewhere()
         for system in systems():
-            for poller in () if system._loops is None else (system._poller, *_further(system)):
+            for poller in (system._poller, *_further(system)) if system._loops.threads else ():
                 if poller not in held and not await _turn_on(poller):
                     held.append(poller)
 

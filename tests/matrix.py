@@ -195,6 +195,7 @@ ONE_BUILD = (
     "tests/testing/tracing/",
     "tests/testing/test_",
     "tests/tools/test_model.py",
+    "tests/tools/test_mutants.py",
     "tests/wire/",
     "tests/test_clock.py",
     "tests/test_conformance_page.py",
@@ -203,7 +204,6 @@ ONE_BUILD = (
     "tests/test_exits.py",
     "tests/test_lanes.py",
     "tests/test_matrix.py",
-    "tests/test_planted_faults.py",
 )
 """Tests that need one build at first, if they have no backend: those, and what is the same in both."""
 TOGETHER = ("docs/", "README.md")

@@ -79,17 +79,17 @@ def _explored_in(path: str) -> frozenset[str]:
     return frozenset(test.name for test in _functions(module) if _is_explored(test))
 
 
-def _functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+def _functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
     for node in chain(module.body, *(one.body for one in classes)):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node
 
 
-def _is_explored(test: ast.FunctionDef) -> bool:
+def _is_explored(test: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     marks = {ast.unparse(mark) for mark in test.decorator_list}
     kept_out = {"pytest.mark.real", "pytest.mark.fifo", "pytest.mark.slow"}
-    return any(one.arg == "play" for one in test.args.args) and not marks & kept_out
+    return any(one.arg in ("play", "system") for one in test.args.args) and not marks & kept_out
 
 
 @cache

@@ -14,7 +14,7 @@ import greenroom
 HOUSE = Path(greenroom.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "internals.md"
-LIVES = ["The life of a message", "The life of a failure", "The life of a shutdown"]
+LIVES = ["The life of a message", "The life of a failure", "The life of a shutdown", "The life of a pod send"]
 FEWEST = 8
 
 _POINTER = re.compile(r"[\w/]+\.py(?::[A-Za-z_]\w*(?:\.\w+)*)?")
@@ -121,14 +121,14 @@ def test_the_page_can_be_found(where: str) -> None:
     ("text", "wrong"),
     [
         ("`_core/mailbox/cell.py:Cell.accept`", []),
-        ("`_core/mailbox/cell.py:ENDED`, `actor/life/ending.py:end`, `_core/flags.py`", []),
+        ("`_core/mailbox/cell.py:ENDED`, `actor/life/stopping.py:end`, `_core/flags.py`", []),
         ("at the end of a sentence, `_core/mailbox/cell.py:Cell`.", []),
         ("`_core/mailbox/cell.py:Cell.accepts`", ["_core/mailbox/cell.py:Cell.accepts"]),
         ("`_core/mailbox/cell.py:accept`", ["_core/mailbox/cell.py:accept"]),
         ("`_core/cell.py:Cell.accept`", ["_core/cell.py:Cell.accept"]),
         ("`_core/alerts.py`", ["_core/alerts.py"]),
         # Its base class has it, in another file.
-        ("`actor/lifecycle.py:Lifecycle.offload`", ["actor/lifecycle.py:Lifecycle.offload"]),
+        ("`system/system.py:ActorSystem.spawn`", ["system/system.py:ActorSystem.spawn"]),
         # For type checkers only.
         ("`actor/messaging/ref.py:ActorRef.tell`", ["actor/messaging/ref.py:ActorRef.tell"]),
         (

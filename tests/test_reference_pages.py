@@ -15,6 +15,7 @@ import greenroom.meta
 import greenroom.pods
 import greenroom.testing
 from greenroom import ActorSystem, SystemConfig, errors
+from tools import lifecycle_page
 from tools.reference import PAGE, config_settings, page, spawn_options
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -102,3 +103,7 @@ def test_the_tables_have_every_option_and_setting_with_its_meaning() -> None:
     assert [one.name for one in options] == [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
     assert [one.name for one in settings] == [one.name for one in dataclasses.fields(SystemConfig)]
     assert [one.name for one in (*options, *settings) if not (one.type and one.default and one.meaning)] == []
+
+
+def test_the_lifecycle_page_is_drawn_from_the_table() -> None:
+    assert lifecycle_page.PAGE.read_text(encoding="utf-8") == lifecycle_page.page(), "run `make reference`"

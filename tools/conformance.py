@@ -144,8 +144,8 @@ CASES = {
     58: "Whichever hook raises, the actor still ends, is unregistered, and its watchers are told",
     59: "A shutdown from a handler, twice, while spawning or while restarting ends the system, once",
     60: "A name in use is refused; it is free again before `Terminated` is delivered",
-    66: "When `start` of a meta-process returns, its handler ends and its parent is told; a blocked read is broken off "
-    "when the parent stops",
+    66: "When `start` of a meta-process returns, its handler ends and its parent is told; a read of a socket and a "
+    "`wait_readable` are broken off when the parent stops; blocked elsewhere, it is named and left behind",
     67: "Each operation that a meta-process may not do raises an error of its own",
     68: "1,000 connections to an echo server, cut off at random, leave no descriptor and no thread behind",
 }

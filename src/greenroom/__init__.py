@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from greenroom._core.build import COMPILED
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.behavior import Behavior
-from greenroom.actor.api.behaviors import Behaviors
+from greenroom.actor.api.behavior import Behavior, Behaviors
 from greenroom.actor.api.context import Context
 from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.api.handles import handles

@@ -20,6 +20,7 @@ import time
 from typing import Protocol
 
 from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
+from greenroom.validation import FINITE, require_delay
 
 __all__ = ["Clock", "ManualClock", "MonotonicClock", "Timeline"]
 
@@ -85,7 +86,8 @@ class ManualClock:
     __slots__ = ("_now", "_timelines")
 
     def __init__(self, start: float = 0.0) -> None:
-        self._now = _require_delay("start", start)
+        require_delay("start", start, FINITE)
+        self._now = float(start)
         self._timelines: list[Timeline] = []
 
     def now(self) -> float:
@@ -108,7 +110,8 @@ class ManualClock:
         A deadline within a nanosecond of the end is reached too, so ten times 0.1 s is a second. Handlers that never
         come to rest hold the clock up: after `patience` seconds of real time it raises `ClockHeldUp`.
         """
-        until = self._now + _require_delay("seconds", seconds)
+        require_delay("seconds", seconds, FINITE)
+        until = self._now + seconds
         home = self._home()
         if home is None or home is asyncio.get_running_loop():
             await self._advance(until, patience)
@@ -168,9 +171,3 @@ def slack(moment: float) -> float:
     A nanosecond, which asyncio counts as no time either; on a clock that is far on, what its floats cannot tell apart.
     """
     return max(_NANOSECOND, _PARTS * math.ulp(moment))
-
-
-def _require_delay(what: str, value: object) -> float:
-    if isinstance(value, int | float) and 0.0 <= value < math.inf:
-        return float(value)
-    raise InvalidDelay(what, value)

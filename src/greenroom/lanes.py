@@ -18,6 +18,7 @@ from typing import Any
 
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.frozen import ByFields
+from greenroom.validation import require_instance, require_whole
 
 __all__ = ["LARGEST_CAPACITY", "Lane", "MailboxConfig", "Overflow", "as_lane"]
 
@@ -77,8 +78,7 @@ class MailboxConfig(ByFields):
 
     def __post_init__(self) -> None:
         _require_capacity("capacity", self.capacity)
-        if not isinstance(self.overflow, Overflow):
-            raise ConfigError("overflow", self.overflow, f"must be one of {', '.join(map(str, Overflow))}")
+        require_instance("overflow", self.overflow, Overflow, f"one of {', '.join(map(str, Overflow))}")
         if self.priority is not None and not callable(self.priority):
             raise ConfigError("priority", self.priority, "must be a function of the message, or None")
         lanes: object = self.lanes
@@ -103,7 +103,5 @@ class MailboxConfig(ByFields):
 
 
 def _require_capacity(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(name, value, "must be a whole number")
-    if not 1 <= value <= LARGEST_CAPACITY:
-        raise ConfigError(name, value, f"must be at least 1 and at most {LARGEST_CAPACITY}")
+    require_whole(name, value)
+    require_whole(name, value, f"at least 1 and at most {LARGEST_CAPACITY}", 1, LARGEST_CAPACITY)

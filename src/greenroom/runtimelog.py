@@ -23,8 +23,11 @@ from types import TracebackType
 
 from greenroom.tracebacks import fold
 
-__all__ = ["RuntimeLog", "print_error"]
+__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "LogLimit", "RuntimeLog", "print_error"]
 
+LOGGED_PER_PERIOD = 5
+LOG_PERIOD = 10.0
+"""Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` records of a kind are logged about one actor."""
 
 _ExcInfo = bool | BaseException | tuple[type[BaseException], BaseException, TracebackType | None] | None
 
@@ -89,3 +92,25 @@ def print_error() -> None:
     if logging.raiseExceptions:
         with suppress(Exception):  # there may be no terminal
             traceback.print_exc()
+
+
+class LogLimit:
+    """How many records of a kind were logged about an actor in the present period, and how many were not."""
+
+    __slots__ = ("_began", "_logged", "place", "unlogged")
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._logged = 0
+        self.unlogged = 0
+        # Where the last one in this period came from, as a number that tells one place from another.
+        self.place: int | None = None
+
+    def has_room(self, now: float) -> bool:
+        """Whether one more may be logged in the present period; it is counted."""
+        if self._began is None or now - self._began >= LOG_PERIOD:
+            self._began = now
+            self._logged = 0
+            self.place = None
+        self._logged += 1
+        return self._logged <= LOGGED_PER_PERIOD

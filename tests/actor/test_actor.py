@@ -44,7 +44,7 @@ def test_the_hooks_run_in_the_order_of_a_life(play: Play, diary: type[Diary]) ->
     assert notes == ["pre_start", "post_start", "hello", "pre_stop", "post_stop"]
 
 
-def test_nothing_of_an_actor_runs_inside_spawn(play: Play) -> None:  # J4
+async def test_nothing_of_an_actor_runs_inside_spawn(system: ActorSystem) -> None:  # J4
     made: list[str] = []
 
     class Eager(Actor[str, None]):
@@ -56,32 +56,27 @@ def test_nothing_of_an_actor_runs_inside_spawn(play: Play) -> None:  # J4
 
         def receive(self, message: str) -> None: ...
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Eager)
-        assert made == []
-        states = [ref.state]
-        assert ref.is_alive
-        await ref.started()
-        assert made == ["constructor", "pre_start"]
-        assert [*states, ref.state] == [State.CREATED, State.RUNNING]
-
-    play(program)
+    ref = system.spawn(Eager)
+    assert made == []
+    states = [ref.state]
+    assert ref.is_alive
+    await ref.started()
+    assert made == ["constructor", "pre_start"]
+    assert [*states, ref.state] == [State.CREATED, State.RUNNING]
 
 
 @flavours
-def test_no_message_is_handled_before_pre_start_is_done(play: Play, diary: type[Diary]) -> None:  # case 54
+async def test_no_message_is_handled_before_pre_start_is_done(
+    system: ActorSystem, diary: type[Diary]
+) -> None:  # case 54
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, notes)
-        ref << 1 << 2 << 3
-        await system.settle()
-        assert notes == ["pre_start", "post_start", 1, 2, 3]
-
-    play(program)
+    ref = system.spawn(diary, notes)
+    ref << 1 << 2 << 3
+    await system.settle()
+    assert notes == ["pre_start", "post_start", 1, 2, 3]
 
 
-def test_the_context_is_there_from_pre_start_on_and_is_the_same_all_along(play: Play) -> None:
+async def test_the_context_is_there_from_pre_start_on_and_is_the_same_all_along(system: ActorSystem) -> None:
     seen: list[Any] = []
 
     class Curious(Actor[str, None]):
@@ -94,37 +89,30 @@ def test_the_context_is_there_from_pre_start_on_and_is_the_same_all_along(play: 
         def post_stop(self) -> None:
             seen.append(self.ctx.self)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Curious)
-        await ref.ask("x")
-        ref.stop()
-        await ref.terminated()
-        assert seen == [ref, ref, ref]
-
-    play(program)
+    ref = system.spawn(Curious)
+    await ref.ask("x")
+    ref.stop()
+    await ref.terminated()
+    assert seen == [ref, ref, ref]
 
 
 @flavours
 @pytest.mark.parametrize("value", ["text", None, 0, False, [], ("a", 1)])
-def test_what_receive_returns_answers_an_ask_none_too(play: Play, diary: type[Diary], value: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(diary, []).ask(value) == value
+async def test_what_receive_returns_answers_an_ask_none_too(
+    system: ActorSystem, diary: type[Diary], value: Any
+) -> None:
+    assert await system.spawn(diary, []).ask(value) == value
 
-    play(program)
 
-
-def test_a_handler_may_return_an_exception_as_a_plain_value(play: Play) -> None:
+async def test_a_handler_may_return_an_exception_as_a_plain_value(system: ActorSystem) -> None:
     def handler(ctx: object, message: Exception) -> Exception:
         return message
 
-    async def program(system: ActorSystem) -> None:
-        error = ValueError("a value like any other")
-        assert await system.spawn(handler).ask(error) is error
-
-    play(program)
+    error = ValueError("a value like any other")
+    assert await system.spawn(handler).ask(error) is error
 
 
-def test_a_sync_handler_may_return_the_coroutine_of_another_method(play: Play) -> None:
+async def test_a_sync_handler_may_return_the_coroutine_of_another_method(system: ActorSystem) -> None:
     class Delegating(Actor[str, str]):
         def receive(self, message: str) -> Any:
             return self.later(message)
@@ -133,33 +121,27 @@ def test_a_sync_handler_may_return_the_coroutine_of_another_method(play: Play) -
             await asyncio.sleep(0)
             return message.upper()
 
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Delegating).ask("x") == "X"
-
-    play(program)
+    assert await system.spawn(Delegating).ask("x") == "X"
 
 
-def test_one_message_at_a_time_though_the_handler_is_suspended(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        begun, gate = asyncio.Event(), asyncio.Event()
-        running: list[int] = []
+async def test_one_message_at_a_time_though_the_handler_is_suspended(system: ActorSystem) -> None:
+    begun, gate = asyncio.Event(), asyncio.Event()
+    running: list[int] = []
 
-        class Slow(Actor[int, int]):
-            async def receive(self, message: int) -> int:
-                running.append(message)
-                begun.set()
-                await gate.wait()
-                assert running.pop() == message
-                return len(running)
+    class Slow(Actor[int, int]):
+        async def receive(self, message: int) -> int:
+            running.append(message)
+            begun.set()
+            await gate.wait()
+            assert running.pop() == message
+            return len(running)
 
-        ref = system.spawn(Slow)
-        asks = [ref.ask(number) for number in range(5)]
-        await begun.wait()
-        assert running == [0]
-        gate.set()
-        assert [await asked for asked in asks] == [0] * 5
-
-    play(program)
+    ref = system.spawn(Slow)
+    asks = [ref.ask(number) for number in range(5)]
+    await begun.wait()
+    assert running == [0]
+    gate.set()
+    assert [await asked for asked in asks] == [0] * 5
 
 
 @dataclass
@@ -206,16 +188,13 @@ class Falsy(Actor[int, int]):
 
 
 @pytest.mark.parametrize("kind", [Tally, Slotted, Falsy])
-def test_an_actor_may_be_any_kind_of_class(play: Play, kind: type[Actor[int, int]]) -> None:
-    async def program(system: ActorSystem) -> None:
-        first, second = system.spawn(kind), system.spawn(kind)
-        assert await first.ask(2) == 2
-        assert await first.ask(3) == 5
-        assert await second.ask(7) == 7  # each has a state of its own
-        first.stop()
-        await first.terminated()
-
-    play(program)
+async def test_an_actor_may_be_any_kind_of_class(system: ActorSystem, kind: type[Actor[int, int]]) -> None:
+    first, second = system.spawn(kind), system.spawn(kind)
+    assert await first.ask(2) == 2
+    assert await first.ask(3) == 5
+    assert await second.ask(7) == 7  # each has a state of its own
+    first.stop()
+    await first.terminated()
 
 
 def test_hooks_and_handler_are_inherited_and_super_works(play: Play) -> None:
@@ -271,7 +250,9 @@ def test_on_signal_gets_every_signal_after_its_hook(play: Play, suspends: bool) 
     ("ending", "kind", "failed"),
     [("stop", ExitKind.NORMAL, False), ("kill", ExitKind.KILLED, False), ("fail", ExitKind.FAIL, True)],
 )
-def test_a_parent_is_told_how_its_child_ended(play: Play, ending: str, kind: ExitKind, failed: bool) -> None:
+async def test_a_parent_is_told_how_its_child_ended(
+    system: ActorSystem, ending: str, kind: ExitKind, failed: bool
+) -> None:
     error = ValueError("child")
 
     class Parent(Actor[str, Any]):
@@ -289,20 +270,17 @@ def test_a_parent_is_told_how_its_child_ended(play: Play, ending: str, kind: Exi
             if isinstance(signal, ChildTerminated):
                 self.told.append(signal.reason.kind)
 
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Parent)
-        child = await parent.ask("child")
-        if ending == "stop":
-            child.stop()
-        elif ending == "kill":
-            child.kill()
-        else:
-            child.fail(error)
-        await child.terminated()
-        assert await parent.ask("told") == [(child, error if failed else None), kind]
-        assert parent.is_alive  # a failed child does not take its parent along
-
-    play(program)
+    parent = system.spawn(Parent)
+    child = await parent.ask("child")
+    if ending == "stop":
+        child.stop()
+    elif ending == "kill":
+        child.kill()
+    else:
+        child.fail(error)
+    await child.terminated()
+    assert await parent.ask("told") == [(child, error if failed else None), kind]
+    assert parent.is_alive  # a failed child does not take its parent along
 
 
 class Shown(Actor[str, None]):
@@ -320,29 +298,22 @@ class ShownLater(Shown):
 
 
 @pytest.mark.parametrize("kind", [Shown, ShownLater])
-def test_inspect_shows_all_or_what_was_asked_for(play: Play, kind: type[Shown]) -> None:
+async def test_inspect_shows_all_or_what_was_asked_for(system: ActorSystem, kind: type[Shown]) -> None:
     """The hooks of an actor may be `def` or `async def`."""
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, name="shown")
-        assert await ref.inspect() == {"depth": 3, "name": "shown"}
-        assert await ref.inspect("depth") == {"depth": 3}
-        with pytest.raises(KeyError, match="nothing"):
-            await ref.inspect("nothing")
-        assert ref.is_alive
-
-    play(program)
+    ref = system.spawn(kind, name="shown")
+    assert await ref.inspect() == {"depth": 3, "name": "shown"}
+    assert await ref.inspect("depth") == {"depth": 3}
+    with pytest.raises(KeyError, match="nothing"):
+        await ref.inspect("nothing")
+    assert ref.is_alive
 
 
-def test_an_actor_that_says_nothing_of_itself_shows_nothing(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Child).inspect("anything") == {}
-        assert await system.spawn(lambda ctx, message: None).inspect() == {}
-
-    play(program)
+async def test_an_actor_that_says_nothing_of_itself_shows_nothing(system: ActorSystem) -> None:
+    assert await system.spawn(Child).inspect("anything") == {}
+    assert await system.spawn(lambda ctx, message: None).inspect() == {}
 
 
-def test_the_hooks_are_those_of_the_instance_that_was_made(play: Play) -> None:
+async def test_the_hooks_are_those_of_the_instance_that_was_made(system: ActorSystem) -> None:
     heard: list[str] = []
 
     class Chosen(Actor[str, str]):
@@ -359,12 +330,9 @@ def test_the_hooks_are_those_of_the_instance_that_was_made(play: Play) -> None:
         def post_stop(self) -> None:
             heard.append("post_stop")
 
-    async def program(system: ActorSystem) -> None:
-        heard.clear()
-        ref = system.spawn(Chosen)
-        assert await ref.ask("hello") == "hello"
-        ref.stop()
-        await ref.terminated()
-        assert heard == ["pre_start", "post_stop"]
-
-    play(program)
+    heard.clear()
+    ref = system.spawn(Chosen)
+    assert await ref.ask("hello") == "hello"
+    ref.stop()
+    await ref.terminated()
+    assert heard == ["pre_start", "post_stop"]

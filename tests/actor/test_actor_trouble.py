@@ -125,33 +125,27 @@ class Odd(BaseException):
         (GeneratorExit(), ExitKind.PANIC),
     ],
 )
-def test_what_a_handler_raises_decides_the_kind_of_its_end(
-    play: Play, diary: type[Diary], exc: BaseException, kind: ExitKind
+async def test_what_a_handler_raises_decides_the_kind_of_its_end(
+    system: ActorSystem, diary: type[Diary], exc: BaseException, kind: ExitKind
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, [], "bad", exc)
-        asked = ref.ask("bad")
-        expected = type(exc) if isinstance(exc, Exception) else ActorTerminated
-        with pytest.raises(expected):
-            await asked
-        reason = await ref.terminated()
-        assert reason.kind is kind
-        assert reason.cause is exc
-
-    play(program)
+    ref = system.spawn(diary, [], "bad", exc)
+    asked = ref.ask("bad")
+    expected = type(exc) if isinstance(exc, Exception) else ActorTerminated
+    with pytest.raises(expected):
+        await asked
+    reason = await ref.terminated()
+    assert reason.kind is kind
+    assert reason.cause is exc
 
 
 @flavours
-def test_a_handler_that_raises_stop_iteration_fails_the_ask(play: Play, diary: type[Diary]) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises((StopIteration, RuntimeError)):  # asyncio knows it only as a RuntimeError
-            await system.spawn(diary, [], "bad", StopIteration(5)).ask("bad")
-
-    play(program)
+async def test_a_handler_that_raises_stop_iteration_fails_the_ask(system: ActorSystem, diary: type[Diary]) -> None:
+    with pytest.raises((StopIteration, RuntimeError)):  # asyncio knows it only as a RuntimeError
+        await system.spawn(diary, [], "bad", StopIteration(5)).ask("bad")
 
 
 @flavours
-def test_a_stop_iteration_is_no_answer_to_an_actor_that_asked(play: Play, diary: type[Diary]) -> None:
+async def test_a_stop_iteration_is_no_answer_to_an_actor_that_asked(system: ActorSystem, diary: type[Diary]) -> None:
     class Asker(Actor[ActorRef[Any, Any], str]):
         async def receive(self, message: ActorRef[Any, Any]) -> str:
             try:
@@ -160,28 +154,22 @@ def test_a_stop_iteration_is_no_answer_to_an_actor_that_asked(play: Play, diary:
                 return type(exc).__name__
             return f"answered {answer}"
 
-    async def program(system: ActorSystem) -> None:
-        inner = system.spawn(diary, [], "bad", StopIteration(5))
-        assert await system.spawn(Asker).ask(inner) in ("StopIteration", "RuntimeError")
-
-    play(program)
+    inner = system.spawn(diary, [], "bad", StopIteration(5))
+    assert await system.spawn(Asker).ask(inner) in ("StopIteration", "RuntimeError")
 
 
-def test_a_sync_handler_that_returns_an_awaitable_is_told_to_await_it(play: Play) -> None:  # J9
+async def test_a_sync_handler_that_returns_an_awaitable_is_told_to_await_it(system: ActorSystem) -> None:  # J9
     class Forgetful(Actor[str, Any]):
         def receive(self, message: str) -> Any:
             return asyncio.get_running_loop().create_future()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Forgetful, name="forgetful")
-        with pytest.raises(NotAwaited) as caught:
-            await ref.ask("x")
-        assert caught.value.code == "not_awaited"
-        assert "/forgetful" in str(caught.value)
-        assert "async def" in str(caught.value)
-        assert "await" in str(caught.value)
-
-    play(program)
+    ref = system.spawn(Forgetful, name="forgetful")
+    with pytest.raises(NotAwaited) as caught:
+        await ref.ask("x")
+    assert caught.value.code == "not_awaited"
+    assert "/forgetful" in str(caught.value)
+    assert "async def" in str(caught.value)
+    assert "await" in str(caught.value)
 
 
 @flavours
@@ -214,7 +202,7 @@ def test_children_born_in_a_hook_that_raises_end_before_their_parent(  # M5, cas
     assert ends == ["child", "parent"]
 
 
-def test_nobody_is_born_to_an_actor_that_has_no_time_left(play: Play) -> None:
+async def test_nobody_is_born_to_an_actor_that_has_no_time_left(system: ActorSystem) -> None:
     """In `post_stop` the children have ended: one more could not end before its parent (M5)."""
     caught: list[Exception] = []
 
@@ -225,15 +213,12 @@ def test_nobody_is_born_to_an_actor_that_has_no_time_left(play: Play) -> None:
             except Exception as exc:
                 caught.append(exc)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Late, [], name="late")
-        await ref.started()
-        ref.stop()
-        await ref.terminated()
-        assert system.actors() == []
-        (error,) = caught
-        assert isinstance(error, ActorTerminated)
-        assert (error.code, error.ref) == ("actor_terminated", ref)
-        caught.clear()
-
-    play(program)
+    ref = system.spawn(Late, [], name="late")
+    await ref.started()
+    ref.stop()
+    await ref.terminated()
+    assert system.actors() == []
+    (error,) = caught
+    assert isinstance(error, ActorTerminated)
+    assert (error.code, error.ref) == ("actor_terminated", ref)
+    caught.clear()

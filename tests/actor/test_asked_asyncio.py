@@ -86,29 +86,23 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
 @each_way
-def test_asyncio_takes_an_ask(play: Play, way: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Doubler)
-        assert await way(ref) == [0, 2, 4]
-        ref.tell(1)
-        assert await way(ref) == [0, 2, 4]
-        assert_ledger_balanced(system)
-
-    play(program)
+async def test_asyncio_takes_an_ask(system: ActorSystem, way: Any) -> None:
+    ref = system.spawn(Doubler)
+    assert await way(ref) == [0, 2, 4]
+    ref.tell(1)
+    assert await way(ref) == [0, 2, 4]
+    assert_ledger_balanced(system)
 
 
 @pytest.mark.parametrize("dispatcher", ["concurrent", "pinned"])
 @each_way
-def test_asyncio_takes_an_ask_inside_a_handler(play: Play, way: Any, dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Doubler)
+async def test_asyncio_takes_an_ask_inside_a_handler(system: ActorSystem, way: Any, dispatcher: str) -> None:
+    ref = system.spawn(Doubler)
 
-        async def use(ctx: Context, message: Any) -> Any:
-            return await way(ref)
+    async def use(ctx: Context, message: Any) -> Any:
+        return await way(ref)
 
-        assert await system.spawn(use, dispatcher=dispatcher).ask("go", timeout=None) == [0, 2, 4]
-
-    play(program)
+    assert await system.spawn(use, dispatcher=dispatcher).ask("go", timeout=None) == [0, 2, 4]
 
 
 @each_way
@@ -118,29 +112,26 @@ def test_asyncio_takes_an_ask_on_another_thread(way: Any) -> None:
         assert_ledger_balanced(system)
 
 
-def test_an_ask_can_be_waited_for_where_another_loop_runs_than_where_it_was_asked(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Doubler)
-        aio = asyncio.get_running_loop()
-        answers: list[Any] = []
+async def test_an_ask_can_be_waited_for_where_another_loop_runs_than_where_it_was_asked(system: ActorSystem) -> None:
+    ref = system.spawn(Doubler)
+    aio = asyncio.get_running_loop()
+    answers: list[Any] = []
 
-        async def ask_here_and_wait_there() -> None:
-            waiting = asyncio.run_coroutine_threadsafe(ref.ask(1), aio)
-            answers.append(await asyncio.wrap_future(waiting))
+    async def ask_here_and_wait_there() -> None:
+        waiting = asyncio.run_coroutine_threadsafe(ref.ask(1), aio)
+        answers.append(await asyncio.wrap_future(waiting))
 
-        await asyncio.to_thread(asyncio.run, ask_here_and_wait_there())
-        asked = ref.ask(2)
+    await asyncio.to_thread(asyncio.run, ask_here_and_wait_there())
+    asked = ref.ask(2)
 
-        async def wait_here() -> None:
-            answers.append(await asyncio.create_task(asked))
-            answers.append(await asked.future())
+    async def wait_here() -> None:
+        answers.append(await asyncio.create_task(asked))
+        answers.append(await asked.future())
 
-        await asyncio.to_thread(asyncio.run, wait_here())
-        with pytest.raises(ValueError, match="on purpose"):
-            await asyncio.to_thread(asyncio.run, asyncio.wait_for(asked_of(ref, "fail"), DEADLINE))
-        assert answers == [2, 4, 4]
-
-    play(program)
+    await asyncio.to_thread(asyncio.run, wait_here())
+    with pytest.raises(ValueError, match="on purpose"):
+        await asyncio.to_thread(asyncio.run, asyncio.wait_for(asked_of(ref, "fail"), DEADLINE))
+    assert answers == [2, 4, 4]
 
 
 async def asked_of(ref: ActorRef[Any, Any], message: Any) -> Any:
@@ -172,105 +163,91 @@ def test_what_was_answered_before_is_there_at_once(message: str, thread: str) ->
             asyncio.run(use(system.spawn(Doubler)))
 
 
-def test_a_task_group_hears_of_a_failure_and_ends_the_other_asks(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        failing = system.spawn(Doubler)
-        waiting: list[asyncio.Task[Any]] = []
+async def test_a_task_group_hears_of_a_failure_and_ends_the_other_asks(system: ActorSystem) -> None:
+    held = Holding(system)
+    ref = await held.begin()
+    failing = system.spawn(Doubler)
+    waiting: list[asyncio.Task[Any]] = []
 
-        async def ask_both() -> None:
-            async with asyncio.TaskGroup() as group:
-                waiting.append(group.create_task(ref.ask("never mind", timeout=None)))
-                group.create_task(failing.ask("fail", timeout=None))
+    async def ask_both() -> None:
+        async with asyncio.TaskGroup() as group:
+            waiting.append(group.create_task(ref.ask("never mind", timeout=None)))
+            group.create_task(failing.ask("fail", timeout=None))
 
-        with pytest.raises(ExceptionGroup) as caught:
-            await ask_both()
-        assert caught.group_contains(ValueError, match="on purpose")
-        assert waiting[0].cancelled()
-        await held.end()
-        assert system.ledger(ref).late_replies == 1
-        assert_ledger_balanced(system)
-
-    play(program)
+    with pytest.raises(ExceptionGroup) as caught:
+        await ask_both()
+    assert caught.group_contains(ValueError, match="on purpose")
+    assert waiting[0].cancelled()
+    await held.end()
+    assert system.ledger(ref).late_replies == 1
+    assert_ledger_balanced(system)
 
 
 @pytest.mark.parametrize("how", ["task", "future", "wait_for", "timeout", "close"])
-def test_one_who_gives_up_is_not_answered(play: Play, how: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=1))
-        ref = await held.begin()
-        ref.tell("first")
-        asked = ref.ask("withdrawn", timeout=None, wait_for_room=True)
-        match how:
-            case "task" | "future":
-                waiting = asyncio.create_task(asked) if how == "task" else asked.future()
-                await asyncio.sleep(0)
-                waiting.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await waiting
-            case "wait_for":
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(asked, 0.0)
-            case "timeout":
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.0):
-                        await asyncio.gather(asked)
-            case "close":
-                asked.close()
-        assert await held.end() == ["first"]
-        assert asked.done()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-        assert_ledger_balanced(system)
-
-    play(program)
+async def test_one_who_gives_up_is_not_answered(system: ActorSystem, how: str) -> None:
+    held = Holding(system, mailbox=MailboxConfig(capacity=1))
+    ref = await held.begin()
+    ref.tell("first")
+    asked = ref.ask("withdrawn", timeout=None, wait_for_room=True)
+    match how:
+        case "task" | "future":
+            waiting = asyncio.create_task(asked) if how == "task" else asked.future()
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        case "wait_for":
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asked, 0.0)
+        case "timeout":
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.0):
+                    await asyncio.gather(asked)
+        case "close":
+            asked.close()
+    assert await held.end() == ["first"]
+    assert asked.done()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert_ledger_balanced(system)
 
 
-def test_what_shield_protects_goes_on(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        asked = asyncio.ensure_future(ref.ask("kept", timeout=None))
-        waiting = asyncio.ensure_future(asyncio.wait_for(asyncio.shield(asked), 0.0))
-        with pytest.raises(TimeoutError):
-            await waiting
-        await held.end()
-        assert await asked == "kept"
-        assert system.ledger(ref).late_replies == 0
-
-    play(program)
+async def test_what_shield_protects_goes_on(system: ActorSystem) -> None:
+    held = Holding(system)
+    ref = await held.begin()
+    asked = asyncio.ensure_future(ref.ask("kept", timeout=None))
+    waiting = asyncio.ensure_future(asyncio.wait_for(asyncio.shield(asked), 0.0))
+    with pytest.raises(TimeoutError):
+        await waiting
+    await held.end()
+    assert await asked == "kept"
+    assert system.ledger(ref).late_replies == 0
 
 
-def test_several_tasks_can_wait_for_one_ask(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        asked = ref.ask("one", timeout=None)
-        tasks = [asyncio.create_task(asked) for _ in range(3)]
-        await asyncio.sleep(0)
-        held.released.set()
-        assert await asyncio.gather(*tasks, asked.future()) == ["one"] * 4
-        assert await asked == "one"
-
-    play(program)
+async def test_several_tasks_can_wait_for_one_ask(system: ActorSystem) -> None:
+    held = Holding(system)
+    ref = await held.begin()
+    asked = ref.ask("one", timeout=None)
+    tasks = [asyncio.create_task(asked) for _ in range(3)]
+    await asyncio.sleep(0)
+    held.released.set()
+    assert await asyncio.gather(*tasks, asked.future()) == ["one"] * 4
+    assert await asked == "one"
 
 
-def test_a_timeout_of_the_ask_reaches_the_task(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        with pytest.raises(AskTimeout):
-            await asyncio.create_task(ref.ask("late", timeout=0.0))
-        with pytest.raises(AskTimeout):
-            await ref.ask("late", timeout=0.0).future()
-        await held.end()
-
-    play(program)
+async def test_a_timeout_of_the_ask_reaches_the_task(system: ActorSystem) -> None:
+    held = Holding(system)
+    ref = await held.begin()
+    with pytest.raises(AskTimeout):
+        await asyncio.create_task(ref.ask("late", timeout=0.0))
+    with pytest.raises(AskTimeout):
+        await ref.ask("late", timeout=0.0).future()
+    await held.end()
 
 
 @pytest.mark.parametrize("thread", ["its own", "another"])
-def test_an_ask_that_was_awaited_makes_no_noise(play: Play, thread: str) -> None:
+@pytest.mark.config(supervision=Supervision(max_restarts=None, backoff=None))
+async def test_an_ask_that_was_awaited_makes_no_noise(system: ActorSystem, thread: str) -> None:
     """`play` fails when asyncio complains of something."""
 
     async def use(ref: ActorRef[Any, Any]) -> None:
@@ -285,14 +262,11 @@ def test_an_ask_that_was_awaited_makes_no_noise(play: Play, thread: str) -> None
         del asked, done
         gc.collect()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Doubler)
-        if thread == "its own":
-            await use(ref)
-        else:
-            await asyncio.to_thread(asyncio.run, use(ref))
-
-    play(program, supervision=Supervision(max_restarts=None, backoff=None))
+    ref = system.spawn(Doubler)
+    if thread == "its own":
+        await use(ref)
+    else:
+        await asyncio.to_thread(asyncio.run, use(ref))
 
 
 def test_it_is_a_coroutine_to_asyncio_and_a_mistake_to_wait() -> None:

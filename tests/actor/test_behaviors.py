@@ -58,85 +58,68 @@ ways = pytest.mark.parametrize("says", [sync_says, async_says, class_says])
 
 
 @ways
-def test_same_goes_on_and_answers_none(play: Play, says: Callable[[Any], Any]) -> None:  # J3
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(says(Behaviors.same))
-        assert await ref.ask("x") is None
-        assert await ref.ask("x") is None
-        assert ref.state is State.RUNNING
-        assert system.ledger(ref).handled == 2
-
-    play(program)
+async def test_same_goes_on_and_answers_none(system: ActorSystem, says: Callable[[Any], Any]) -> None:  # J3
+    ref = system.spawn(says(Behaviors.same))
+    assert await ref.ask("x") is None
+    assert await ref.ask("x") is None
+    assert ref.state is State.RUNNING
+    assert system.ledger(ref).handled == 2
 
 
 @ways
-def test_stopped_stops_after_this_message_and_answers_none(play: Play, says: Callable[[Any], Any]) -> None:  # J3
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(says(Behaviors.stopped))
-        asked = ref.ask("x")
-        ref.tell("too late")
-        assert await asked is None
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert system.ledger(ref).handled == 1
-
-    play(program)
+async def test_stopped_stops_after_this_message_and_answers_none(
+    system: ActorSystem, says: Callable[[Any], Any]
+) -> None:  # J3
+    ref = system.spawn(says(Behaviors.stopped))
+    asked = ref.ask("x")
+    ref.tell("too late")
+    assert await asked is None
+    assert (await ref.terminated()).kind is ExitKind.NORMAL
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert system.ledger(ref).handled == 1
 
 
 @ways
-def test_failed_is_as_if_the_handler_had_raised(play: Play, says: Callable[[Any], Any]) -> None:  # J3
+async def test_failed_is_as_if_the_handler_had_raised(system: ActorSystem, says: Callable[[Any], Any]) -> None:  # J3
     cause = ValueError("bad luck")
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(says(Behaviors.failed(cause)))
-        with pytest.raises(ValueError, match="bad luck") as caught:
-            await ref.ask("x")
-        assert caught.value is cause
-        reason = await ref.terminated()
-        assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
-        assert system.ledger(ref).failed == 1
-
-    play(program)
+    ref = system.spawn(says(Behaviors.failed(cause)))
+    with pytest.raises(ValueError, match="bad luck") as caught:
+        await ref.ask("x")
+    assert caught.value is cause
+    reason = await ref.terminated()
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
+    assert system.ledger(ref).failed == 1
 
 
 @ways
-def test_unhandled_is_a_dead_letter_and_fails_an_ask(play: Play, says: Callable[[Any], Any]) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(says(Behaviors.unhandled))
-        ref.tell("told")
-        with pytest.raises(Unhandled):
-            await ref.ask("asked")
-        assert [letter.message for letter in system.dead_letters.recent()] == ["told", "asked"]
-        assert system.ledger(ref).unhandled == 2
-        assert ref.is_alive
-
-    play(program)
+async def test_unhandled_is_a_dead_letter_and_fails_an_ask(system: ActorSystem, says: Callable[[Any], Any]) -> None:
+    ref = system.spawn(says(Behaviors.unhandled))
+    ref.tell("told")
+    with pytest.raises(Unhandled):
+        await ref.ask("asked")
+    assert [letter.message for letter in system.dead_letters.recent()] == ["told", "asked"]
+    assert system.ledger(ref).unhandled == 2
+    assert ref.is_alive
 
 
 @ways
-def test_a_new_behavior_takes_the_next_message(play: Play, says: Callable[[Any], Any]) -> None:  # M13
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(says(Behaviors.receive(sync_says("second"))))
-        assert await ref.ask("x") is None  # a returned behavior answers None
-        assert await ref.ask("x") == "second"
-
-    play(program)
+async def test_a_new_behavior_takes_the_next_message(system: ActorSystem, says: Callable[[Any], Any]) -> None:  # M13
+    ref = system.spawn(says(Behaviors.receive(sync_says("second"))))
+    assert await ref.ask("x") is None  # a returned behavior answers None
+    assert await ref.ask("x") == "second"
 
 
-def test_a_returned_behavior_is_no_reply_after_an_explicit_one(play: Play) -> None:
+async def test_a_returned_behavior_is_no_reply_after_an_explicit_one(system: ActorSystem) -> None:
     def handler(ctx: Context, message: str) -> Behavior:
         ctx.reply("early")
         return Behaviors.stopped
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(handler)
-        assert await ref.ask("x") == "early"
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(handler)
+    assert await ref.ask("x") == "early"
+    await ref.terminated()
 
 
-def test_behaviors_can_go_round_for_ever(play: Play) -> None:  # M13
+async def test_behaviors_can_go_round_for_ever(system: ActorSystem) -> None:  # M13
     """A traffic light, each state returning the next; nothing piles up on the way."""
 
     def green(ctx: Context, message: str) -> Any:
@@ -147,12 +130,9 @@ def test_behaviors_can_go_round_for_ever(play: Play) -> None:  # M13
         ctx.reply("red")
         return Behaviors.receive(green)
 
-    async def program(system: ActorSystem) -> None:
-        light = system.spawn(Behaviors.receive(green))
-        answers = [await light.ask("next") for _ in range(100)]
-        assert answers == ["green", "red"] * 50
-
-    play(program)
+    light = system.spawn(Behaviors.receive(green))
+    answers = [await light.ask("next") for _ in range(100)]
+    assert answers == ["green", "red"] * 50
 
 
 def test_a_class_that_returns_a_behavior_keeps_its_hooks(play: Play) -> None:

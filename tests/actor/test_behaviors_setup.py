@@ -39,63 +39,53 @@ def sync_says(result: Any) -> Callable[[Context, Any], Any]:
     return handler
 
 
-def test_setup_begins_with_what_it_returns_and_runs_when_the_actor_starts(play: Play) -> None:  # M4: deferred setup
+async def test_setup_begins_with_what_it_returns_and_runs_when_the_actor_starts(
+    system: ActorSystem,
+) -> None:  # M4: deferred setup
     made: list[str] = []
 
     def begin(ctx: Context) -> Behavior:
         made.append(ctx.name)
         return Behaviors.receive(sync_says(ctx.self))
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(begin), name="late")
-        assert made == []
-        assert await ref.ask("who") == ref
-        assert made == ["late"]
-        again = system.spawn(Behaviors.setup(begin), name="again")  # one value, many actors
-        assert await again.ask("who") == again
-
-    play(program)
+    ref = system.spawn(Behaviors.setup(begin), name="late")
+    assert made == []
+    assert await ref.ask("who") == ref
+    assert made == ["late"]
+    again = system.spawn(Behaviors.setup(begin), name="again")  # one value, many actors
+    assert await again.ask("who") == again
 
 
-def test_setup_may_be_nested(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(
-            Behaviors.setup(
-                lambda ctx: Behaviors.with_timers(
-                    lambda timers: Behaviors.with_stash(2, lambda stash: Behaviors.receive(sync_says((timers, stash))))
-                )
+async def test_setup_may_be_nested(system: ActorSystem) -> None:
+    ref = system.spawn(
+        Behaviors.setup(
+            lambda ctx: Behaviors.with_timers(
+                lambda timers: Behaviors.with_stash(2, lambda stash: Behaviors.receive(sync_says((timers, stash))))
             )
         )
-        timers, stash = await ref.ask("x")
-        assert stash.capacity == 2
-        assert timers.active == []
+    )
+    timers, stash = await ref.ask("x")
+    assert stash.capacity == 2
+    assert timers.active == []
 
-    play(program)
 
-
-def test_a_setup_that_raises_fails_the_start(play: Play) -> None:
+async def test_a_setup_that_raises_fails_the_start(system: ActorSystem) -> None:
     def begin(ctx: Context) -> Behavior:
         raise LookupError("no such thing")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(begin))
-        with pytest.raises(LookupError, match="no such thing"):
-            await ref.started()
-        assert (await ref.terminated()).kind is ExitKind.FAIL
-
-    play(program)
+    ref = system.spawn(Behaviors.setup(begin))
+    with pytest.raises(LookupError, match="no such thing"):
+        await ref.started()
+    assert (await ref.terminated()).kind is ExitKind.FAIL
 
 
 @pytest.mark.parametrize("returned", [None, 3, "text", Behaviors.same])
-def test_a_setup_that_returns_no_behavior_says_what_to_return(play: Play, returned: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(lambda ctx: returned))
-        with pytest.raises(NotAnActor) as caught:
-            await ref.started()
-        assert caught.value.code == "not_an_actor"
-        assert "Behaviors.receive" in str(caught.value)
-
-    play(program)
+async def test_a_setup_that_returns_no_behavior_says_what_to_return(system: ActorSystem, returned: Any) -> None:  # J9
+    ref = system.spawn(Behaviors.setup(lambda ctx: returned))
+    with pytest.raises(NotAnActor) as caught:
+        await ref.started()
+    assert caught.value.code == "not_an_actor"
+    assert "Behaviors.receive" in str(caught.value)
 
 
 def test_a_setup_that_would_have_to_be_awaited_is_refused(  # J9
@@ -115,8 +105,7 @@ def test_a_setup_that_would_have_to_be_awaited_is_refused(  # J9
     gc.collect()  # it was closed, or would complain now
 
 
-def test_with_timers_gives_the_actors_keyed_timers(play: Play) -> None:
-    clock = ManualClock()
+async def test_with_timers_gives_the_actors_keyed_timers(system: ActorSystem, clock: ManualClock) -> None:
 
     def begin(timers: Any) -> Behavior:
         timers.start("tick", 1.0, "tick", every=1.0)
@@ -132,19 +121,16 @@ def test_with_timers_gives_the_actors_keyed_timers(play: Play) -> None:
 
         return Behaviors.receive(handler)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_timers(begin))
-        await ref.started()
-        await clock.advance(3.5)
-        assert await ref.ask("heard") == ["tick"] * 3
-        assert await ref.ask("cancel") is True
-        await clock.advance(5.0)
-        assert await ref.ask("heard") == ["tick"] * 3
-
-    play(program, clock=clock)
+    ref = system.spawn(Behaviors.with_timers(begin))
+    await ref.started()
+    await clock.advance(3.5)
+    assert await ref.ask("heard") == ["tick"] * 3
+    assert await ref.ask("cancel") is True
+    await clock.advance(5.0)
+    assert await ref.ask("heard") == ["tick"] * 3
 
 
-def test_with_stash_puts_messages_aside_until_they_are_wanted(play: Play) -> None:  # case 51
+async def test_with_stash_puts_messages_aside_until_they_are_wanted(system: ActorSystem) -> None:  # case 51
     def begin(stash: Any) -> Behavior:
         def closed(ctx: Context, message: Any) -> Any:
             if message == "open":
@@ -159,15 +145,12 @@ def test_with_stash_puts_messages_aside_until_they_are_wanted(play: Play) -> Non
 
         return Behaviors.receive(closed)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(2, begin))
-        asks = [ref.ask(1), ref.ask(2), ref.ask("open"), ref.ask(3)]
-        assert [await asked for asked in asks] == ["served 1", "served 2", None, "served 3"]
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(2, begin))
+    asks = [ref.ask(1), ref.ask(2), ref.ask("open"), ref.ask(3)]
+    assert [await asked for asked in asks] == ["served 1", "served 2", None, "served 3"]
 
 
-def test_a_full_stash_is_an_error_and_nothing_is_lost(play: Play) -> None:  # case 51
+async def test_a_full_stash_is_an_error_and_nothing_is_lost(system: ActorSystem) -> None:  # case 51
     def begin(stash: Any) -> Behavior:
         def handler(ctx: Context, message: Any) -> Any:
             try:
@@ -178,29 +161,23 @@ def test_a_full_stash_is_an_error_and_nothing_is_lost(play: Play) -> None:  # ca
 
         return Behaviors.receive(handler)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(2, begin))
-        ref << 1 << 2
-        error = await ref.ask(3)
-        assert (error.code, error.ref, error.capacity) == ("stash_full", ref, 2)
-        assert str(ref) in str(error)
-        assert "unstash" in str(error)
-        assert ref.is_alive
-        ref.stop()
-        await ref.terminated()
-        assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(2, begin))
+    ref << 1 << 2
+    error = await ref.ask(3)
+    assert (error.code, error.ref, error.capacity) == ("stash_full", ref, 2)
+    assert str(ref) in str(error)
+    assert "unstash" in str(error)
+    assert ref.is_alive
+    ref.stop()
+    await ref.terminated()
+    assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, "3", True, None])
-def test_a_stash_of_no_size_fails_the_start_or_is_refused(play: Play, capacity: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(ValueError, match="capacity") as caught:
-            await system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(sync_says(1)))).started()
-        assert caught.value.code == "config"  # type: ignore[attr-defined]
-
-    play(program)
+async def test_a_stash_of_no_size_fails_the_start_or_is_refused(system: ActorSystem, capacity: Any) -> None:  # J9
+    with pytest.raises(ValueError, match="capacity") as caught:
+        await system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(sync_says(1)))).started()
+    assert caught.value.code == "config"  # type: ignore[attr-defined]
 
 
 # Signals of functional actors
@@ -237,37 +214,36 @@ def test_on_signal_of_a_functional_actor_gets_the_signals_of_its_life(play: Play
 
 
 @pytest.mark.parametrize("answer", ["same", "stopped", None])
-def test_a_functional_actor_says_by_on_signal_what_a_watched_ones_end_means(play: Play, answer: str | None) -> None:
+async def test_a_functional_actor_says_by_on_signal_what_a_watched_ones_end_means(
+    system: ActorSystem, answer: str | None
+) -> None:
     """Without anything to say it is a death pact (M8)."""
 
     def on_signal(ctx: Context, signal: Signal) -> Any:
         return getattr(Behaviors, answer or "") if isinstance(signal, Terminated) else None
 
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(sync_says(1))
+    target = system.spawn(sync_says(1))
 
-        def begin(ctx: Context) -> Behavior:
-            ctx.watch(target)
-            return Behaviors.receive(sync_says(1), on_signal=None if answer is None else on_signal)
+    def begin(ctx: Context) -> Behavior:
+        ctx.watch(target)
+        return Behaviors.receive(sync_says(1), on_signal=None if answer is None else on_signal)
 
-        ref = system.spawn(Behaviors.setup(begin))
-        await ref.started()
-        target.stop()
-        await target.terminated()
-        await system.settle()
-        if answer == "same":
-            assert await ref.ask("x") == 1
-        else:
-            reason = await ref.terminated()
-            assert reason.kind is (ExitKind.NORMAL if answer == "stopped" else ExitKind.FAIL)
-            if answer is None:
-                assert isinstance(reason.cause, DeathPact)
-
-    play(program)
+    ref = system.spawn(Behaviors.setup(begin))
+    await ref.started()
+    target.stop()
+    await target.terminated()
+    await system.settle()
+    if answer == "same":
+        assert await ref.ask("x") == 1
+    else:
+        reason = await ref.terminated()
+        assert reason.kind is (ExitKind.NORMAL if answer == "stopped" else ExitKind.FAIL)
+        if answer is None:
+            assert isinstance(reason.cause, DeathPact)
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_an_on_signal_that_raises_at_the_start_fails_it(play: Play, suspends: bool) -> None:
+async def test_an_on_signal_that_raises_at_the_start_fails_it(system: ActorSystem, suspends: bool) -> None:
     def on_signal(ctx: Context, signal: Signal) -> Any:
         if isinstance(signal, PreStart):
             return later() if suspends else now()
@@ -280,15 +256,12 @@ def test_an_on_signal_that_raises_at_the_start_fails_it(play: Play, suspends: bo
         await asyncio.sleep(0)
         now()
 
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(Behaviors.receive(sync_says(1), on_signal=on_signal))
-        await probe.watch(ref)
-        with pytest.raises(LookupError, match="at start"):
-            await ref.started()
-        await probe.expect_terminated(ref)
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(Behaviors.receive(sync_says(1), on_signal=on_signal))
+    await probe.watch(ref)
+    with pytest.raises(LookupError, match="at start"):
+        await ref.started()
+    await probe.expect_terminated(ref)
 
 
 def test_a_new_behavior_brings_its_own_on_signal(play: Play) -> None:

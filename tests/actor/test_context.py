@@ -52,55 +52,46 @@ def mirror_function(ctx: Context, message: Any) -> Any:
 
 
 @pytest.mark.parametrize("mirror", [Mirror, AsyncMirror, mirror_function])
-def test_an_actor_knows_itself_its_name_its_parent_and_its_system(play: Play, mirror: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(mirror, name="me")
-        assert await ref.ask(lambda ctx: (ctx.self, ctx.name, ctx.parent)) == (ref, "me", None)
-        assert await ref.ask(lambda ctx: ctx.system is system)
-        child = await ref.ask(lambda ctx: ctx.spawn(mirror, name="kid"))
-        assert await child.ask(lambda ctx: (ctx.self, ctx.name, ctx.parent)) == (child, "kid", ref)
-        assert child.path == "/me/kid"
-
-    play(program)
+async def test_an_actor_knows_itself_its_name_its_parent_and_its_system(system: ActorSystem, mirror: Any) -> None:
+    ref = system.spawn(mirror, name="me")
+    assert await ref.ask(lambda ctx: (ctx.self, ctx.name, ctx.parent)) == (ref, "me", None)
+    assert await ref.ask(lambda ctx: ctx.system is system)
+    child = await ref.ask(lambda ctx: ctx.spawn(mirror, name="kid"))
+    assert await child.ask(lambda ctx: (ctx.self, ctx.name, ctx.parent)) == (child, "kid", ref)
+    assert child.path == "/me/kid"
 
 
 @mirrors
-def test_children_are_those_alive_eldest_first(play: Play, mirror: type[Mirror]) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(mirror)
-        assert await ref.ask(lambda ctx: ctx.children) == []
-        born = [await ref.ask(lambda ctx: ctx.spawn(mirror)) for _ in range(4)]
-        assert await ref.ask(lambda ctx: ctx.children) == born
-        born[1].stop()
-        await born[1].terminated()
-        assert await ref.ask(lambda ctx: ctx.children) == [born[0], born[2], born[3]]
-        grandchild = await born[0].ask(lambda ctx: ctx.spawn(mirror))
-        assert grandchild not in await ref.ask(lambda ctx: ctx.children)
-        mine = await ref.ask(lambda ctx: ctx.children.clear() or ctx.children)  # a list of one's own to spoil
-        assert len(mine) == 3
-
-    play(program)
+async def test_children_are_those_alive_eldest_first(system: ActorSystem, mirror: type[Mirror]) -> None:
+    ref = system.spawn(mirror)
+    assert await ref.ask(lambda ctx: ctx.children) == []
+    born = [await ref.ask(lambda ctx: ctx.spawn(mirror)) for _ in range(4)]
+    assert await ref.ask(lambda ctx: ctx.children) == born
+    born[1].stop()
+    await born[1].terminated()
+    assert await ref.ask(lambda ctx: ctx.children) == [born[0], born[2], born[3]]
+    grandchild = await born[0].ask(lambda ctx: ctx.spawn(mirror))
+    assert grandchild not in await ref.ask(lambda ctx: ctx.children)
+    mine = await ref.ask(lambda ctx: ctx.children.clear() or ctx.children)  # a list of one's own to spoil
+    assert len(mine) == 3
 
 
-def test_a_child_that_stops_is_a_child_until_it_has_ended(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        leaving, gate = asyncio.Event(), asyncio.Event()
+async def test_a_child_that_stops_is_a_child_until_it_has_ended(system: ActorSystem) -> None:
+    leaving, gate = asyncio.Event(), asyncio.Event()
 
-        class Slow(Mirror):
-            async def post_stop(self) -> None:
-                leaving.set()
-                await gate.wait()
+    class Slow(Mirror):
+        async def post_stop(self) -> None:
+            leaving.set()
+            await gate.wait()
 
-        ref = system.spawn(Mirror)
-        child = await ref.ask(lambda ctx: ctx.spawn(Slow))
-        child.stop()
-        await leaving.wait()
-        assert await ref.ask(lambda ctx: ctx.children) == [child]
-        gate.set()
-        await child.terminated()
-        assert await ref.ask(lambda ctx: ctx.children) == []
-
-    play(program)
+    ref = system.spawn(Mirror)
+    child = await ref.ask(lambda ctx: ctx.spawn(Slow))
+    child.stop()
+    await leaving.wait()
+    assert await ref.ask(lambda ctx: ctx.children) == [child]
+    gate.set()
+    await child.terminated()
+    assert await ref.ask(lambda ctx: ctx.children) == []
 
 
 def test_env_is_the_configs_under_the_parents_under_ones_own(play: Play) -> None:  # M4: inheritance
@@ -141,128 +132,115 @@ def test_now_is_the_systems_clock(play: Play) -> None:
 
 
 @mirrors
-def test_log_records_say_which_actor_logs(play: Play, mirror: type[Mirror], caplog: pytest.LogCaptureFixture) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(mirror, name="chatty")
-        child = await ref.ask(lambda ctx: ctx.spawn(mirror, name="kid"))
-        assert isinstance(await ref.ask(lambda ctx: ctx.log), logging.LoggerAdapter)
-        with caplog.at_level(logging.INFO):
-            await child.ask(lambda ctx: ctx.log.info("it is %d o'clock", 12, extra={"hour": 12}))
-        (record,) = [record for record in caplog.records if "o'clock" in record.getMessage()]
-        fields: Any = record
-        assert (fields.actor, fields.actor_id, fields.system) == ("/chatty/kid", child.id, "test")
-        assert fields.hour == 12  # with those of the call
-        assert "it is 12 o'clock" in record.getMessage()
-
-    play(program)
+async def test_log_records_say_which_actor_logs(
+    system: ActorSystem, mirror: type[Mirror], caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = system.spawn(mirror, name="chatty")
+    child = await ref.ask(lambda ctx: ctx.spawn(mirror, name="kid"))
+    assert isinstance(await ref.ask(lambda ctx: ctx.log), logging.LoggerAdapter)
+    with caplog.at_level(logging.INFO):
+        await child.ask(lambda ctx: ctx.log.info("it is %d o'clock", 12, extra={"hour": 12}))
+    (record,) = [record for record in caplog.records if "o'clock" in record.getMessage()]
+    fields: Any = record
+    assert (fields.actor, fields.actor_id, fields.system) == ("/chatty/kid", child.id, "test")
+    assert fields.hour == 12  # with those of the call
+    assert "it is 12 o'clock" in record.getMessage()
 
 
 # The message in hand
 
 
 @mirrors
-def test_the_sender_is_the_actor_that_told_or_asked(play: Play, mirror: type[Mirror]) -> None:  # J8
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        one, two = system.spawn(mirror), system.spawn(mirror)
+async def test_the_sender_is_the_actor_that_told_or_asked(system: ActorSystem, mirror: type[Mirror]) -> None:  # J8
+    probe = TestProbe(system)
+    one, two = system.spawn(mirror), system.spawn(mirror)
 
-        def tell_probe(ctx: Context) -> None:
-            probe.ref.tell(ctx.sender)
+    def tell_probe(ctx: Context) -> None:
+        probe.ref.tell(ctx.sender)
 
-        await one.ask(lambda ctx: two.tell(tell_probe))
-        await probe.expect(one)
-        assert probe.last_sender == two
-        await one.ask(lambda ctx: two.tell(tell_probe, sender=probe.ref))  # another may be named
-        await probe.expect(probe.ref)
-        await one.ask(lambda ctx: two << tell_probe)
-        await probe.expect(one)
-        two.tell(tell_probe)  # from outside of any actor
-        assert await probe.receive() is None
-        two.tell(tell_probe, sender=one)
-        await probe.expect(one)
+    await one.ask(lambda ctx: two.tell(tell_probe))
+    await probe.expect(one)
+    assert probe.last_sender == two
+    await one.ask(lambda ctx: two.tell(tell_probe, sender=probe.ref))  # another may be named
+    await probe.expect(probe.ref)
+    await one.ask(lambda ctx: two << tell_probe)
+    await probe.expect(one)
+    two.tell(tell_probe)  # from outside of any actor
+    assert await probe.receive() is None
+    two.tell(tell_probe, sender=one)
+    await probe.expect(one)
 
-        async def ask_two(ctx: Context, message: str) -> Any:
-            return await two.ask(lambda ctx: ctx.sender)
+    async def ask_two(ctx: Context, message: str) -> Any:
+        return await two.ask(lambda ctx: ctx.sender)
 
-        asker = system.spawn(ask_two)
-        assert await asker.ask("go") == asker
-
-    play(program)
+    asker = system.spawn(ask_two)
+    assert await asker.ask("go") == asker
 
 
-def test_what_a_hook_tells_is_from_its_actor(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
+async def test_what_a_hook_tells_is_from_its_actor(system: ActorSystem) -> None:
+    probe = TestProbe(system)
 
-        class Polite(Actor[Any, Any]):
-            def pre_start(self) -> None:
-                probe.ref.tell("hello")
+    class Polite(Actor[Any, Any]):
+        def pre_start(self) -> None:
+            probe.ref.tell("hello")
 
-            async def post_start(self) -> None:
-                await asyncio.sleep(0)
-                probe.ref.tell("ready")
+        async def post_start(self) -> None:
+            await asyncio.sleep(0)
+            probe.ref.tell("ready")
 
-            def receive(self, message: Any) -> None: ...
+        def receive(self, message: Any) -> None: ...
 
-            async def post_stop(self) -> None:
-                await asyncio.sleep(0)
-                probe.ref.tell("bye")
+        async def post_stop(self) -> None:
+            await asyncio.sleep(0)
+            probe.ref.tell("bye")
 
-        ref = system.spawn(Polite)
-        for word in ("hello", "ready"):
-            await probe.expect(word)
-            assert probe.last_sender == ref
-        ref.stop()
-        await probe.expect("bye")
+    ref = system.spawn(Polite)
+    for word in ("hello", "ready"):
+        await probe.expect(word)
         assert probe.last_sender == ref
+    ref.stop()
+    await probe.expect("bye")
+    assert probe.last_sender == ref
 
-    play(program)
 
+async def test_sender_and_lane_stay_those_of_the_message_while_its_handler_is_suspended(system: ActorSystem) -> None:
+    gate = asyncio.Event()
+    other = system.spawn(Mirror)
+    seen: list[Any] = []
 
-def test_sender_and_lane_stay_those_of_the_message_while_its_handler_is_suspended(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
-        other = system.spawn(Mirror)
-        seen: list[Any] = []
+    class Patient(Actor[str, None]):
+        async def receive(self, message: str) -> None:
+            before = (self.ctx.sender, self.ctx.lane)
+            await gate.wait()
+            seen.append((message, before, (self.ctx.sender, self.ctx.lane)))
 
-        class Patient(Actor[str, None]):
-            async def receive(self, message: str) -> None:
-                before = (self.ctx.sender, self.ctx.lane)
-                await gate.wait()
-                seen.append((message, before, (self.ctx.sender, self.ctx.lane)))
-
-        first, second = system.spawn(Patient), system.spawn(Patient)
-        first.tell("a", sender=other, lane=Lane.CONTROL)
-        second.tell("b", lane=Lane.LOG)
-        first.tell("c", sender=second)
-        await other.ask(lambda ctx: None)
-        gate.set()
-        await system.settle()
-        control, log, data = (other, Lane.CONTROL), (None, Lane.LOG), (second, Lane.DATA)
-        assert sorted(seen, key=str) == sorted([("a", control, control), ("b", log, log), ("c", data, data)], key=str)
-
-    play(program)
+    first, second = system.spawn(Patient), system.spawn(Patient)
+    first.tell("a", sender=other, lane=Lane.CONTROL)
+    second.tell("b", lane=Lane.LOG)
+    first.tell("c", sender=second)
+    await other.ask(lambda ctx: None)
+    gate.set()
+    await system.settle()
+    control, log, data = (other, Lane.CONTROL), (None, Lane.LOG), (second, Lane.DATA)
+    assert sorted(seen, key=str) == sorted([("a", control, control), ("b", log, log), ("c", data, data)], key=str)
 
 
 @mirrors
 @pytest.mark.parametrize("lane", list(Lane))
-def test_the_lane_is_the_one_the_message_came_by(play: Play, mirror: type[Mirror], lane: Lane) -> None:
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(mirror)
-        assert await ref.ask(lambda ctx: ctx.lane, lane=lane) is lane
-        ref.tell(lambda ctx: probe.ref.tell(ctx.lane), lane=lane)
-        await probe.expect(lane)
-        await ref.send(lambda ctx: probe.ref.tell(ctx.lane), lane=lane)
-        await probe.expect(lane)
-        assert await ref.ask(lambda ctx: ctx.lane) is Lane.DATA  # and the next one by its own
-        with pytest.raises(ZeroDivisionError):
-            await ref.ask(lambda ctx: 1 / 0, lane=lane)
-
-    play(program)
+async def test_the_lane_is_the_one_the_message_came_by(system: ActorSystem, mirror: type[Mirror], lane: Lane) -> None:
+    probe = TestProbe(system)
+    ref = system.spawn(mirror)
+    assert await ref.ask(lambda ctx: ctx.lane, lane=lane) is lane
+    ref.tell(lambda ctx: probe.ref.tell(ctx.lane), lane=lane)
+    await probe.expect(lane)
+    await ref.send(lambda ctx: probe.ref.tell(ctx.lane), lane=lane)
+    await probe.expect(lane)
+    assert await ref.ask(lambda ctx: ctx.lane) is Lane.DATA  # and the next one by its own
+    with pytest.raises(ZeroDivisionError):
+        await ref.ask(lambda ctx: 1 / 0, lane=lane)
 
 
-def test_in_a_hook_there_is_no_message_and_no_sender(play: Play) -> None:  # J9
+async def test_in_a_hook_there_is_no_message_and_no_sender(system: ActorSystem) -> None:  # J9
     seen: list[Any] = []
 
     class Hooked(Mirror):
@@ -280,97 +258,82 @@ def test_in_a_hook_there_is_no_message_and_no_sender(play: Play) -> None:  # J9
                 except GreenroomError as exc:
                     seen.append(exc)
 
-    async def program(system: ActorSystem) -> None:
-        await system.spawn(Hooked, name="hooked").started()
-        sender, *errors = seen
-        assert sender is None
-        assert len(errors) == 5
-        for error, call in zip(
-            errors, ("reply()", "fail_reply()", "defer_reply()", "forward()", "stash()"), strict=True
-        ):
-            assert isinstance(error, NoMessage)
-            assert error.code == "no_message"
-            for word in ("/hooked", call, "within a handler"):
-                assert word in str(error)
-        seen.clear()
-
-    play(program)
+    await system.spawn(Hooked, name="hooked").started()
+    sender, *errors = seen
+    assert sender is None
+    assert len(errors) == 5
+    for error, call in zip(errors, ("reply()", "fail_reply()", "defer_reply()", "forward()", "stash()"), strict=True):
+        assert isinstance(error, NoMessage)
+        assert error.code == "no_message"
+        for word in ("/hooked", call, "within a handler"):
+            assert word in str(error)
+    seen.clear()
 
 
-def test_a_context_used_from_outside_has_no_message_in_hand(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Mirror)
-        ctx = await ref.ask(lambda ctx: ctx)
-        with pytest.raises(NoMessage):
-            ctx.reply("nobody asked")
-        assert ctx.sender is None
-        with pytest.raises(NoMessage):
-            await system.spawn(Mirror).ask(lambda _: ctx.reply("in another's handler"))
-
-    play(program)
+async def test_a_context_used_from_outside_has_no_message_in_hand(system: ActorSystem) -> None:
+    ref = system.spawn(Mirror)
+    ctx = await ref.ask(lambda ctx: ctx)
+    with pytest.raises(NoMessage):
+        ctx.reply("nobody asked")
+    assert ctx.sender is None
+    with pytest.raises(NoMessage):
+        await system.spawn(Mirror).ask(lambda _: ctx.reply("in another's handler"))
 
 
 # Stopping
 
 
 @mirrors
-def test_stop_ends_the_actor_itself_after_the_message_in_hand(play: Play, mirror: type[Mirror]) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(mirror)
+async def test_stop_ends_the_actor_itself_after_the_message_in_hand(system: ActorSystem, mirror: type[Mirror]) -> None:
+    ref = system.spawn(mirror)
 
-        def stop(ctx: Context) -> str:
-            ctx.stop()
-            ctx.stop()  # twice is once
-            return "still here"
+    def stop(ctx: Context) -> str:
+        ctx.stop()
+        ctx.stop()  # twice is once
+        return "still here"
 
-        asked = ref.ask(stop)
-        ref.tell(lambda ctx: pytest.fail("handled after the stop"))
-        assert await asked == "still here"
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
-        assert system.dead_letters.count == 1
-
-    play(program)
+    asked = ref.ask(stop)
+    ref.tell(lambda ctx: pytest.fail("handled after the stop"))
+    assert await asked == "still here"
+    assert (await ref.terminated()).kind is ExitKind.NORMAL
+    assert system.dead_letters.count == 1
 
 
 @mirrors
-def test_stop_of_a_child_leaves_the_actor_and_its_other_children(play: Play, mirror: type[Mirror]) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(mirror)
-        kept, stopped = [await ref.ask(lambda ctx: ctx.spawn(mirror)) for _ in range(2)]
-        await ref.ask(lambda ctx: ctx.stop(stopped))
-        assert (await stopped.terminated()).kind is ExitKind.NORMAL
-        await ref.ask(lambda ctx: ctx.stop(stopped))  # it is over: nothing happens
-        assert await ref.ask(lambda ctx: ctx.children) == [kept]
+async def test_stop_of_a_child_leaves_the_actor_and_its_other_children(
+    system: ActorSystem, mirror: type[Mirror]
+) -> None:
+    ref = system.spawn(mirror)
+    kept, stopped = [await ref.ask(lambda ctx: ctx.spawn(mirror)) for _ in range(2)]
+    await ref.ask(lambda ctx: ctx.stop(stopped))
+    assert (await stopped.terminated()).kind is ExitKind.NORMAL
+    await ref.ask(lambda ctx: ctx.stop(stopped))  # it is over: nothing happens
+    assert await ref.ask(lambda ctx: ctx.children) == [kept]
 
-    play(program)
 
+async def test_stop_of_somebody_elses_child_is_refused(system: ActorSystem) -> None:  # J9
+    ref, other = system.spawn(Mirror, name="me"), system.spawn(Mirror, name="other")
+    child = await ref.ask(lambda ctx: ctx.spawn(Mirror))
+    grandchild = await child.ask(lambda ctx: ctx.spawn(Mirror, name="grandchild"))
 
-def test_stop_of_somebody_elses_child_is_refused(play: Play) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref, other = system.spawn(Mirror, name="me"), system.spawn(Mirror, name="other")
-        child = await ref.ask(lambda ctx: ctx.spawn(Mirror))
-        grandchild = await child.ask(lambda ctx: ctx.spawn(Mirror, name="grandchild"))
+    def attempt(target: Any) -> Any:
+        def try_it(ctx: Context) -> Any:
+            try:
+                ctx.stop(target)
+            except Exception as exc:
+                return exc
+            return Behaviors.same
 
-        def attempt(target: Any) -> Any:
-            def try_it(ctx: Context) -> Any:
-                try:
-                    ctx.stop(target)
-                except Exception as exc:
-                    return exc
-                return Behaviors.same
+        return try_it
 
-            return try_it
-
-        for target in (other, grandchild, ref):
-            error = await ref.ask(attempt(target))
-            assert isinstance(error, ValueError)
-            for word in ("/me", str(target), "ref.stop()"):
-                assert word in str(error)
-        assert other.is_alive
-        assert grandchild.is_alive
-        assert ref.is_alive
-
-    play(program)
+    for target in (other, grandchild, ref):
+        error = await ref.ask(attempt(target))
+        assert isinstance(error, ValueError)
+        for word in ("/me", str(target), "ref.stop()"):
+            assert word in str(error)
+    assert other.is_alive
+    assert grandchild.is_alive
+    assert ref.is_alive
 
 
 @pytest.mark.parametrize("arguments", [(), ("coins",)])

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Context, ManualClock, State
 from greenroom.errors import GreenroomError
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Giving(Actor[Any, Any]):
@@ -62,65 +59,52 @@ ACTS: dict[str, Callable[[Context, ActorRef[Any, Any]], Any]] = {
 
 @pytest.mark.parametrize("act", list(ACTS))
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_a_ghost_harms_nobody(play: Play, act: str, ending: str) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ghost, other = system.spawn(Giving), system.spawn(Giving)
-        ctx = await ghost.ask(lambda ctx: ctx)
-        getattr(ghost, ending)()
-        await ghost.terminated()
-        with contextlib.suppress(GreenroomError):  # or nothing comes of it
-            ACTS[act](ctx, other)
-        await probe.watch(other)
-        await system.settle()
-        assert await other.ask("alive") == "alive"
-        for _ in range(3):
-            await clock.advance(1.0)
-        assert await other.ask("alive") == "alive"
-        assert not ghost.is_alive
-        assert ghost.state is State.TERMINATED
-        other.stop()
-        await other.terminated()
-        await probe.expect_terminated(other)
-        assert system.actors() == [probe.ref]
-
-    play(program, clock=clock)
+async def test_a_ghost_harms_nobody(system: ActorSystem, clock: ManualClock, act: str, ending: str) -> None:
+    probe = TestProbe(system)
+    ghost, other = system.spawn(Giving), system.spawn(Giving)
+    ctx = await ghost.ask(lambda ctx: ctx)
+    getattr(ghost, ending)()
+    await ghost.terminated()
+    with contextlib.suppress(GreenroomError):  # or nothing comes of it
+        ACTS[act](ctx, other)
+    await probe.watch(other)
+    await system.settle()
+    assert await other.ask("alive") == "alive"
+    for _ in range(3):
+        await clock.advance(1.0)
+    assert await other.ask("alive") == "alive"
+    assert not ghost.is_alive
+    assert ghost.state is State.TERMINATED
+    other.stop()
+    await other.terminated()
+    await probe.expect_terminated(other)
+    assert system.actors() == [probe.ref]
 
 
 @pytest.mark.parametrize("act", ["send_after", "send_every", "timers"])
-def test_no_timer_fires_for_a_dead_actor(play: Play, act: str) -> None:  # J11
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ghost = system.spawn(Giving)
-        ctx = await ghost.ask(lambda ctx: ctx)
-        ghost.stop()
-        await ghost.terminated()
-        try:
-            ACTS[act](ctx, probe.ref)
-        except GreenroomError:
-            return
-        await clock.advance(10.0)
-        assert probe.messages == []
-        assert system.snapshot().timers == 0  # all freed at stop
-
-    play(program, clock=clock)
+async def test_no_timer_fires_for_a_dead_actor(system: ActorSystem, clock: ManualClock, act: str) -> None:  # J11
+    probe = TestProbe(system)
+    ghost = system.spawn(Giving)
+    ctx = await ghost.ask(lambda ctx: ctx)
+    ghost.stop()
+    await ghost.terminated()
+    try:
+        ACTS[act](ctx, probe.ref)
+    except GreenroomError:
+        return
+    await clock.advance(10.0)
+    assert probe.messages == []
+    assert system.snapshot().timers == 0  # all freed at stop
 
 
 @pytest.mark.parametrize("wait", ["started", "terminated", "inspect"])
-def test_a_handler_may_wait_for_another_actors_life(play: Play, wait: str) -> None:
+async def test_a_handler_may_wait_for_another_actors_life(system: ActorSystem, wait: str) -> None:
     async def waiting(ctx: Context, message: ActorRef[Any, Any]) -> str:
         if wait == "terminated":
             message.stop()
         await getattr(message, wait)()
         return f"{wait}, {message.state.value}"
 
-    async def program(system: ActorSystem) -> None:
-        other = system.spawn(Giving)
-        expected = "terminated" if wait == "terminated" else "running"
-        assert await system.spawn(waiting).ask(other) == f"{wait}, {expected}"
-
-    play(program)
+    other = system.spawn(Giving)
+    expected = "terminated" if wait == "terminated" else "running"
+    assert await system.spawn(waiting).ask(other) == f"{wait}, {expected}"

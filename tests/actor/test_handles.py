@@ -6,7 +6,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Generic,
@@ -23,9 +22,6 @@ import pytest
 
 from greenroom import Actor, ActorSystem, Behaviors, Context, Request, Terminated, handles
 from greenroom.errors import BadArgument, HandlerConflict, NotAnActor, Unhandled
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Event: ...
@@ -82,65 +78,57 @@ class Desk(Actor[Any, Any]):
         (Get(), 7),
     ],
 )
-def test_a_message_goes_to_the_method_of_its_type_or_of_its_nearest_base(play: Play, message: Any, answer: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        desk = system.spawn(Desk)
-        assert await desk.ask(message) == answer
-        assert await desk.ask(message) == answer  # found again
-
-    play(program)
+async def test_a_message_goes_to_the_method_of_its_type_or_of_its_nearest_base(
+    system: ActorSystem, message: Any, answer: Any
+) -> None:
+    desk = system.spawn(Desk)
+    assert await desk.ask(message) == answer
+    assert await desk.ask(message) == answer  # found again
 
 
 @pytest.mark.parametrize("message", [1.5, b"x", None, object(), Exception("x"), Desk, int])
-def test_an_unhandled_type_goes_to_dead_letters_and_fails_an_ask_at_once(play: Play, message: Any) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        desk = system.spawn(Desk, name="desk")
-        desk.tell(message)
-        with pytest.raises(Unhandled) as caught:
-            await desk.ask(message, timeout=None)
-        error = caught.value
-        assert (error.code, error.ref, error.message) == ("unhandled", desk, message)
-        assert "/desk" in str(error)
-        assert f"@handles({type(message).__name__})" in str(error)
-        letters = system.dead_letters.recent()
-        assert [letter.message for letter in letters] == [message, message]
-        assert {letter.reason for letter in letters} == {"unhandled"}
-        assert {letter.recipient for letter in letters} == {desk}
-        assert system.ledger(desk).unhandled == 2
-        assert desk.is_alive  # and it goes on
-        assert await desk.ask(1) == "scalar"
+async def test_an_unhandled_type_goes_to_dead_letters_and_fails_an_ask_at_once(
+    system: ActorSystem, message: Any
+) -> None:  # case 25
+    desk = system.spawn(Desk, name="desk")
+    desk.tell(message)
+    with pytest.raises(Unhandled) as caught:
+        await desk.ask(message, timeout=None)
+    error = caught.value
+    assert (error.code, error.ref, error.message) == ("unhandled", desk, message)
+    assert "/desk" in str(error)
+    assert f"@handles({type(message).__name__})" in str(error)
+    letters = system.dead_letters.recent()
+    assert [letter.message for letter in letters] == [message, message]
+    assert {letter.reason for letter in letters} == {"unhandled"}
+    assert {letter.recipient for letter in letters} == {desk}
+    assert system.ledger(desk).unhandled == 2
+    assert desk.is_alive  # and it goes on
+    assert await desk.ask(1) == "scalar"
 
-    play(program)
 
-
-def test_an_unhandled_message_shows_who_sent_it(play: Play) -> None:
+async def test_an_unhandled_message_shows_who_sent_it(system: ActorSystem) -> None:
     def sender(ctx: Context, message: Any) -> None:
         message.tell(1.5)
 
-    async def program(system: ActorSystem) -> None:
-        desk, other = system.spawn(Desk), system.spawn(sender)
-        other.tell(desk)
-        await system.settle()
-        (letter,) = system.dead_letters.recent()
-        assert letter.sender == other
-
-    play(program)
+    desk, other = system.spawn(Desk), system.spawn(sender)
+    other.tell(desk)
+    await system.settle()
+    (letter,) = system.dead_letters.recent()
+    assert letter.sender == other
 
 
-def test_a_handler_for_object_takes_what_no_other_does(play: Play) -> None:
+async def test_a_handler_for_object_takes_what_no_other_does(system: ActorSystem) -> None:
     class CatchAll(Desk):
         @handles(object)
         def rest(self, message: object) -> str:
             return "rest"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(CatchAll)
-        assert [await ref.ask(message) for message in (1.5, None, 3, Click())] == ["rest", "rest", "scalar", "click"]
-
-    play(program)
+    ref = system.spawn(CatchAll)
+    assert [await ref.ask(message) for message in (1.5, None, 3, Click())] == ["rest", "rest", "scalar", "click"]
 
 
-def test_a_class_may_change_while_its_methods_are_looked_for(play: Play) -> None:
+async def test_a_class_may_change_while_its_methods_are_looked_for(system: ActorSystem) -> None:
     looked_at: list[type] = []
 
     class Changing:
@@ -158,15 +146,12 @@ def test_a_class_may_change_while_its_methods_are_looked_for(play: Play) -> None
         def number(self, message: float) -> str:
             return "float"
 
-    async def program(system: ActorSystem) -> None:
-        looked_at.append(Late)
-        assert await system.spawn(Late).ask(1.5) == "float"
-        assert hasattr(Late, "noted")
-
-    play(program)
+    looked_at.append(Late)
+    assert await system.spawn(Late).ask(1.5) == "float"
+    assert hasattr(Late, "noted")
 
 
-def test_a_subclass_adds_handlers_and_overrides_by_name_and_by_type(play: Play) -> None:
+async def test_a_subclass_adds_handlers_and_overrides_by_name_and_by_type(system: ActorSystem) -> None:
     class Extended(Desk):
         @handles(float)
         def number(self, message: float) -> str:
@@ -179,19 +164,16 @@ def test_a_subclass_adds_handlers_and_overrides_by_name_and_by_type(play: Play) 
         def whole(self, message: int) -> str:  # another name: it takes the type over
             return "whole"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Extended)
-        answers = [await ref.ask(message) for message in (1.5, Event(), 3, "x", Click())]
-        assert answers == ["float", "new event", "whole", "scalar", "click"]
-        base = system.spawn(Desk)  # the base is as it was
-        assert [await base.ask(message) for message in (Event(), 3)] == ["event", "scalar"]
-        with pytest.raises(Unhandled):
-            await base.ask(1.5)
-
-    play(program)
+    ref = system.spawn(Extended)
+    answers = [await ref.ask(message) for message in (1.5, Event(), 3, "x", Click())]
+    assert answers == ["float", "new event", "whole", "scalar", "click"]
+    base = system.spawn(Desk)  # the base is as it was
+    assert [await base.ask(message) for message in (Event(), 3)] == ["event", "scalar"]
+    with pytest.raises(Unhandled):
+        await base.ask(1.5)
 
 
-def test_handlers_may_come_from_mixins(play: Play) -> None:
+async def test_handlers_may_come_from_mixins(system: ActorSystem) -> None:
     class Mixin:
         @handles(bytes)
         def raw(self, message: bytes) -> str:
@@ -201,14 +183,11 @@ def test_handlers_may_come_from_mixins(play: Play) -> None:
 
     class OnlyMixed(Mixin, Actor[bytes, str]): ...
 
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Mixed).ask(b"x") == "raw"
-        assert await system.spawn(OnlyMixed).ask(b"x") == "raw"
-
-    play(program)
+    assert await system.spawn(Mixed).ask(b"x") == "raw"
+    assert await system.spawn(OnlyMixed).ask(b"x") == "raw"
 
 
-def test_two_methods_of_one_class_for_one_type_are_refused_by_name(play: Play) -> None:  # J9
+async def test_two_methods_of_one_class_for_one_type_are_refused_by_name(system: ActorSystem) -> None:  # J9
     class Torn(Actor[Any, Any]):
         @handles(int)
         def first(self, message: int) -> None: ...
@@ -216,32 +195,26 @@ def test_two_methods_of_one_class_for_one_type_are_refused_by_name(play: Play) -
         @handles(str, int)
         def second(self, message: int | str) -> None: ...
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(HandlerConflict) as caught:
-            system.spawn(Torn)
-        error = caught.value
-        assert error.code == "handler_conflict"
-        assert error.message_type is int
-        assert isinstance(error, TypeError)
-        for word in ("Torn", "first", "second", "int", "leave it to one"):
-            assert word in str(error)
-        assert system.actors() == []
-
-    play(program)
+    with pytest.raises(HandlerConflict) as caught:
+        system.spawn(Torn)
+    error = caught.value
+    assert error.code == "handler_conflict"
+    assert error.message_type is int
+    assert isinstance(error, TypeError)
+    for word in ("Torn", "first", "second", "int", "leave it to one"):
+        assert word in str(error)
+    assert system.actors() == []
 
 
-def test_a_type_named_twice_on_one_method_is_no_conflict(play: Play) -> None:
+async def test_a_type_named_twice_on_one_method_is_no_conflict(system: ActorSystem) -> None:
     class Twice(Actor[Any, Any]):
         @handles(str)
         @handles(int)
         def both(self, message: int | str) -> str:
             return type(message).__name__
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Twice)
-        assert [await ref.ask(1), await ref.ask("x")] == ["int", "str"]
-
-    play(program)
+    ref = system.spawn(Twice)
+    assert [await ref.ask(1), await ref.ask("x")] == ["int", "str"]
 
 
 @pytest.mark.parametrize("types", [(), (3,), (int, "str"), (int | str,), ([int],)])
@@ -257,19 +230,16 @@ def test_a_bare_handles_says_how_it_is_written() -> None:  # J9
         def method(self: object, message: int) -> None: ...
 
 
-def test_a_class_with_neither_receive_nor_handles_is_refused(play: Play) -> None:  # J9
+async def test_a_class_with_neither_receive_nor_handles_is_refused(system: ActorSystem) -> None:  # J9
     class Mute(Actor[Any, Any]):
         def pre_start(self) -> None: ...
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(NotAnActor) as caught:
-            system.spawn(Mute)
-        assert caught.value.code == "not_an_actor"
-        for word in ("Mute", "receive", "@handles"):
-            assert word in str(caught.value)
-        assert system.actors() == []
-
-    play(program)
+    with pytest.raises(NotAnActor) as caught:
+        system.spawn(Mute)
+    assert caught.value.code == "not_an_actor"
+    for word in ("Mute", "receive", "@handles"):
+        assert word in str(caught.value)
+    assert system.actors() == []
 
 
 class Fallback(Actor[Any, Any]):
@@ -305,19 +275,18 @@ class AddsMethods(Fallback):
 
 
 @pytest.mark.parametrize("kind", [MarkedBase, MarkedLater, AddsReceive, AddsMethods])
-def test_receive_takes_what_no_marked_method_does_wherever_both_are_defined(play: Play, kind: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind)
-        for _ in range(2):
-            answers = [await ref.ask(message) for message in (1, 1.5, DoubleClick(), b"x", object())]
-            assert answers == ["scalar", "receive", "click", "receive", "receive"]
-            with pytest.raises(Unhandled):
-                await ref.ask(None)
+async def test_receive_takes_what_no_marked_method_does_wherever_both_are_defined(
+    system: ActorSystem, kind: Any
+) -> None:
+    ref = system.spawn(kind)
+    for _ in range(2):
+        answers = [await ref.ask(message) for message in (1, 1.5, DoubleClick(), b"x", object())]
+        assert answers == ["scalar", "receive", "click", "receive", "receive"]
+        with pytest.raises(Unhandled):
+            await ref.ask(None)
 
-    play(program)
 
-
-def test_what_a_type_goes_to_does_not_depend_on_what_came_before(play: Play) -> None:
+async def test_what_a_type_goes_to_does_not_depend_on_what_came_before(system: ActorSystem) -> None:
     class Above: ...
 
     class Left(Above): ...
@@ -335,23 +304,17 @@ def test_what_a_type_goes_to_does_not_depend_on_what_came_before(play: Play) -> 
         def right(self, message: Right) -> str:
             return "right"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Finder)
-        assert [await ref.ask(message) for message in (Left(), Below())] == ["above", "right"]
-
-    play(program)
+    ref = system.spawn(Finder)
+    assert [await ref.ask(message) for message in (Left(), Below())] == ["above", "right"]
 
 
-def test_an_override_of_a_marked_method_that_is_a_generator_is_refused(play: Play) -> None:
+async def test_an_override_of_a_marked_method_that_is_a_generator_is_refused(system: ActorSystem) -> None:
     class Generating(Desk):
         def event(self, message: Event) -> Any:
             yield message
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(NotAnActor, match=r"Generating\.event is a generator"):
-            system.spawn(Generating)
-
-    play(program)
+    with pytest.raises(NotAnActor, match=r"Generating\.event is a generator"):
+        system.spawn(Generating)
 
 
 T = TypeVar("T")
@@ -445,22 +408,19 @@ def test_in_doubt_an_annotation_says_nothing_against_a_type(annotation: Any, typ
     class_with(annotation, *types)
 
 
-def test_the_types_of_a_mixin_are_looked_at_when_it_is_spawned(play: Play) -> None:
+async def test_the_types_of_a_mixin_are_looked_at_when_it_is_spawned(system: ActorSystem) -> None:
     class Mixin:
         @handles(Get)
         def get(self, message: str) -> None: ...
 
     class Mixed(Mixin, Actor[Any, Any]): ...
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(BadArgument, match=r"Mixin\.get handles Get"):
-            system.spawn(Mixed)
-
-    play(program)
+    with pytest.raises(BadArgument, match=r"Mixin\.get handles Get"):
+        system.spawn(Mixed)
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_a_marked_method_may_return_a_behavior(play: Play, suspends: bool) -> None:  # J3
+async def test_a_marked_method_may_return_a_behavior(system: ActorSystem, suspends: bool) -> None:  # J3
     class Door(Actor[Any, Any]):
         @handles(int)
         def number(self, message: int) -> Any:
@@ -474,17 +434,14 @@ def test_a_marked_method_may_return_a_behavior(play: Play, suspends: bool) -> No
         def text(self, message: str) -> Any:
             return Behaviors.stopped
 
-    async def program(system: ActorSystem) -> None:
-        door = system.spawn(Door)
-        with pytest.raises(Unhandled):
-            await door.ask(1)
-        assert await door.ask("close") is None
-        await door.terminated()
-
-    play(program)
+    door = system.spawn(Door)
+    with pytest.raises(Unhandled):
+        await door.ask(1)
+    assert await door.ask("close") is None
+    await door.terminated()
 
 
-def test_a_watchs_message_is_dispatched_by_its_type(play: Play) -> None:
+async def test_a_watchs_message_is_dispatched_by_its_type(system: ActorSystem) -> None:
     """Notices reach `receive`; a `Terminated` goes to `on_terminated` instead."""
 
     class Watcher(Actor[Any, Any]):
@@ -510,16 +467,13 @@ def test_a_watchs_message_is_dispatched_by_its_type(play: Play) -> None:
         ref: Any
         notice: Any
 
-    async def program(system: ActorSystem) -> None:
-        desk, watcher = system.spawn(Desk), system.spawn(Watcher)
-        begin = Begin()
-        begin.ref, begin.notice = desk, Click()
-        await watcher.ask(begin)
-        desk.stop()
-        await desk.terminated()
-        assert await watcher.ask("heard") is begin.notice
-
-    play(program)
+    desk, watcher = system.spawn(Desk), system.spawn(Watcher)
+    begin = Begin()
+    begin.ref, begin.notice = desk, Click()
+    await watcher.ask(begin)
+    desk.stop()
+    await desk.terminated()
+    assert await watcher.ask("heard") is begin.notice
 
 
 def nothing(self: Any) -> None: ...

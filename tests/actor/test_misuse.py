@@ -7,16 +7,13 @@ import gc
 import pickle
 import weakref
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, Lane, MailboxConfig
 from greenroom.errors import BadArgument, GreenroomError, NoMessage, RefGone
 from greenroom.testing import ManualClock
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Echo(Actor[Any, Any]):
@@ -27,7 +24,7 @@ class Echo(Actor[Any, Any]):
 # -- stash
 
 
-def test_a_message_is_put_aside_once(play: Play) -> None:  # case 51, B4
+async def test_a_message_is_put_aside_once(system: ActorSystem) -> None:  # case 51, B4
     got: list[Any] = []
     refused: list[Any] = []
 
@@ -46,21 +43,20 @@ def test_a_message_is_put_aside_once(play: Play) -> None:  # case 51, B4
 
         return Behaviors.receive(handle)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(10, make))
-        ref.tell(1)
-        await system.settle()
-        ref.tell("go")
-        await system.settle()
-        assert got == [1, 1]
-        assert len(refused) == 1
-        assert system.ledger(ref).handled == system.ledger(ref).sent == 2
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(10, make))
+    ref.tell(1)
+    await system.settle()
+    ref.tell("go")
+    await system.settle()
+    assert got == [1, 1]
+    assert len(refused) == 1
+    assert system.ledger(ref).handled == system.ledger(ref).sent == 2
 
 
 @pytest.mark.parametrize("where", ["in setup", "in another actor", "outside"])
-def test_nothing_can_be_put_aside_where_there_is_no_message_of_one_s_own(play: Play, where: str) -> None:  # J9
+async def test_nothing_can_be_put_aside_where_there_is_no_message_of_one_s_own(
+    system: ActorSystem, where: str
+) -> None:  # J9
     stashes: list[Any] = []
     refused: list[BaseException] = []
 
@@ -76,73 +72,58 @@ def test_nothing_can_be_put_aside_where_there_is_no_message_of_one_s_own(play: P
             attempt()
         return Behaviors.receive(lambda ctx, message: message)
 
-    async def program(system: ActorSystem) -> None:
-        owner = system.spawn(Behaviors.with_stash(10, make))
-        assert await owner.ask(1) == 1
-        if where == "in another actor":
-            await system.spawn(lambda ctx, message: attempt()).ask(2)
-        elif where == "outside":
-            attempt()
-        assert len(refused) == 1
-
-    play(program)
+    owner = system.spawn(Behaviors.with_stash(10, make))
+    assert await owner.ask(1) == 1
+    if where == "in another actor":
+        await system.spawn(lambda ctx, message: attempt()).ask(2)
+    elif where == "outside":
+        attempt()
+    assert len(refused) == 1
 
 
-def test_a_later_stash_has_the_capacity_it_was_given(play: Play) -> None:
+async def test_a_later_stash_has_the_capacity_it_was_given(system: ActorSystem) -> None:
     seen: list[int] = []
 
     def note(stash: Any) -> Any:
         seen.append(stash.capacity)
         return Behaviors.receive(lambda ctx, message: Behaviors.with_stash(3, note))
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(50, note))
-        ref.tell("again")
-        await system.settle()
-        assert seen == [50, 3]
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(50, note))
+    ref.tell("again")
+    await system.settle()
+    assert seen == [50, 3]
 
 
 # -- behaviors
 
 
-def test_a_behavior_is_returned_from_its_setup_and_not_become(play: Play) -> None:  # M13
+async def test_a_behavior_is_returned_from_its_setup_and_not_become(system: ActorSystem) -> None:  # M13
     def make(ctx: Context) -> Any:
         ctx.become(lambda ctx, message: "other")
         return Behaviors.receive(lambda ctx, message: "returned")
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(BadArgument, match="return it from the setup"):
-            await system.spawn(Behaviors.setup(make)).started()
-
-    play(program)
+    with pytest.raises(BadArgument, match="return it from the setup"):
+        await system.spawn(Behaviors.setup(make)).started()
 
 
 @pytest.mark.parametrize(
     ("behavior", "kind"), [(Behaviors.stopped, ExitKind.NORMAL), (Behaviors.failed(ValueError("no")), ExitKind.FAIL)]
 )
-def test_a_setup_may_end_what_it_sets_up(play: Play, behavior: Any, kind: ExitKind) -> None:  # M13
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(lambda ctx: behavior))
-        ref.tell("never handled")
-        assert (await ref.terminated()).kind is kind
-        assert system.ledger(ref).dead_lettered == 1
-
-    play(program)
+async def test_a_setup_may_end_what_it_sets_up(system: ActorSystem, behavior: Any, kind: ExitKind) -> None:  # M13
+    ref = system.spawn(Behaviors.setup(lambda ctx: behavior))
+    ref.tell("never handled")
+    assert (await ref.terminated()).kind is kind
+    assert system.ledger(ref).dead_lettered == 1
 
 
-def test_an_actor_that_looks_for_its_context_too_early_is_told_when_it_comes(play: Play) -> None:  # J9
+async def test_an_actor_that_looks_for_its_context_too_early_is_told_when_it_comes(system: ActorSystem) -> None:  # J9
     class Hasty(Echo):
         def __init__(self) -> None:
             self.me = self.ctx.self
 
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(AttributeError) as caught:
-            await system.spawn(Hasty).started()
-        assert any("pre_start" in note for note in caught.value.__notes__)
-
-    play(program)
+    with pytest.raises(AttributeError) as caught:
+        await system.spawn(Hasty).started()
+    assert any("pre_start" in note for note in caught.value.__notes__)
 
 
 # -- names
@@ -157,36 +138,30 @@ class OldRole(str, Enum):  # noqa: UP042 - as many programs still have it
 
 
 @pytest.mark.parametrize("role", [Role.WORKER, OldRole.WORKER])
-def test_a_name_may_be_a_member_of_an_enum(play: Play, role: Any) -> None:  # case 60
-    async def program(system: ActorSystem) -> None:
-        for _ in range(2):
-            ref = system.spawn(Echo, name=role)
-            assert (ref.name, ref.path) == ("worker", "/worker")
-            assert system.actor("worker") == ref
-            ref.stop()
-            await ref.terminated()
-            assert system.actor("worker") is None
-
-    play(program)
+async def test_a_name_may_be_a_member_of_an_enum(system: ActorSystem, role: Any) -> None:  # case 60
+    for _ in range(2):
+        ref = system.spawn(Echo, name=role)
+        assert (ref.name, ref.path) == ("worker", "/worker")
+        assert system.actor("worker") == ref
+        ref.stop()
+        await ref.terminated()
+        assert system.actor("worker") is None
 
 
-def test_an_unpickled_ref_of_one_that_is_gone_knows_its_living_parent(play: Play) -> None:  # J14
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Echo, name="parent")
-        child = system.spawn(Echo, name="child", parent=parent)
-        text = pickle.dumps(child)
-        child.stop()
-        await child.terminated()
-        del child
-        await system.settle()
-        gc.collect()
-        ghost = pickle.loads(text)
-        assert (ghost.path, ghost.parent, ghost.is_alive) == ("/parent/child", parent, False)
-        reason = await ghost.terminated()
-        assert isinstance(reason.cause, RefGone)
-        assert "has ended" in str(reason.cause)
-
-    play(program)
+async def test_an_unpickled_ref_of_one_that_is_gone_knows_its_living_parent(system: ActorSystem) -> None:  # J14
+    parent = system.spawn(Echo, name="parent")
+    child = system.spawn(Echo, name="child", parent=parent)
+    text = pickle.dumps(child)
+    child.stop()
+    await child.terminated()
+    del child
+    await system.settle()
+    gc.collect()
+    ghost = pickle.loads(text)
+    assert (ghost.path, ghost.parent, ghost.is_alive) == ("/parent/child", parent, False)
+    reason = await ghost.terminated()
+    assert isinstance(reason.cause, RefGone)
+    assert "has ended" in str(reason.cause)
 
 
 # -- lanes
@@ -194,41 +169,34 @@ def test_an_unpickled_ref_of_one_that_is_gone_knows_its_living_parent(play: Play
 
 @pytest.mark.parametrize("room", [1, 2])
 @pytest.mark.parametrize("lane", [1, Lane.DATA])
-def test_send_takes_a_lane_as_tell_does(play: Play, lane: Any, room: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo, mailbox=MailboxConfig(capacity=room))
-        await ref.send(1, lane=lane)
-        await ref.send(2, lane=lane)
-        await system.settle()
-        assert system.ledger(ref).handled == 2
-
-    play(program)
+async def test_send_takes_a_lane_as_tell_does(system: ActorSystem, lane: Any, room: int) -> None:
+    ref = system.spawn(Echo, mailbox=MailboxConfig(capacity=room))
+    await ref.send(1, lane=lane)
+    await ref.send(2, lane=lane)
+    await system.settle()
+    assert system.ledger(ref).handled == 2
 
 
 @pytest.mark.parametrize("lane", [99, "control", None])
 @pytest.mark.parametrize("waiting", [False, True])
-def test_what_is_no_lane_is_refused_by_tell_and_send_alike(play: Play, waiting: bool, lane: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo)
+async def test_what_is_no_lane_is_refused_by_tell_and_send_alike(system: ActorSystem, waiting: bool, lane: Any) -> None:
+    ref = system.spawn(Echo)
 
-        async def send() -> None:
-            if waiting:
-                await ref.send(1, lane=lane)
-            else:
-                ref.tell(1, lane=lane)
+    async def send() -> None:
+        if waiting:
+            await ref.send(1, lane=lane)
+        else:
+            ref.tell(1, lane=lane)
 
-        with pytest.raises(GreenroomError, match="lane"):
-            await send()
-        assert system.ledger(ref).sent == 0
-
-    play(program)
+    with pytest.raises(GreenroomError, match="lane"):
+        await send()
+    assert system.ledger(ref).sent == 0
 
 
 # -- timers and observers
 
 
-def test_keys_of_timers_that_are_over_are_forgotten(play: Play) -> None:  # J11
-    clock = ManualClock()
+async def test_keys_of_timers_that_are_over_are_forgotten(system: ActorSystem, clock: ManualClock) -> None:  # J11
 
     class Key:
         pass
@@ -240,15 +208,12 @@ def test_keys_of_timers_that_are_over_are_forgotten(play: Play) -> None:  # J11
         weak.append(weakref.ref(key))
         ctx.timers.start(key, 1.0, "tick")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(lambda ctx, message: None if message == "tick" else start(ctx))
-        for number in range(500):
-            ref.tell(number)
-            await clock.advance(2.0)
-        gc.collect()
-        assert sum(key() is not None for key in weak) < 100
-
-    play(program, clock=clock)
+    ref = system.spawn(lambda ctx, message: None if message == "tick" else start(ctx))
+    for number in range(500):
+        ref.tell(number)
+        await clock.advance(2.0)
+    gc.collect()
+    assert sum(key() is not None for key in weak) < 100
 
 
 async def blocks_at_once(ctx: Context, clock: ManualClock) -> None:
@@ -266,19 +231,18 @@ def blocks_and_raises(ctx: Context, clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("handler", [blocks_at_once, blocks_later, blocks_and_raises])
-def test_a_slow_handler_is_told_of_however_it_is_slow(play: Play, handler: Any) -> None:  # J16
-    clock = ManualClock()
+@pytest.mark.config(slow_after=1.0)
+async def test_a_slow_handler_is_told_of_however_it_is_slow(
+    system: ActorSystem, clock: ManualClock, handler: Any
+) -> None:  # J16
     told: list[tuple[Any, ...]] = []
 
     class Observer:
         def slow_handler(self, ref: Any, message: Any, seconds: float) -> None:
             told.append((ref, message, seconds))
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Observer())
-        ref = system.spawn(handler)
-        ref.tell(clock)
-        await system.settle()
-        assert told == [(ref, clock, 2.0)]
-
-    play(program, clock=clock, slow_after=1.0)
+    system.observers.add(Observer())
+    ref = system.spawn(handler)
+    ref.tell(clock)
+    await system.settle()
+    assert told == [(ref, clock, 2.0)]

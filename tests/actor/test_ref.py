@@ -62,36 +62,30 @@ class Hearing(Actor[Any, Any]):
 # What it says of the actor
 
 
-def test_a_ref_says_who_its_actor_is(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Mirror, name="parent")
-        child = await ref.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-        nameless = await child.ask(lambda ctx: ctx.spawn(Mirror))
-        assert (ref.name, ref.path, ref.parent) == ("parent", "/parent", None)
-        assert (child.name, child.path, child.parent) == ("child", "/parent/child", ref)
-        assert nameless.path == f"/parent/child/{nameless.name}"
-        assert str(child) == "/parent/child"
-        assert "/parent/child" in repr(child)
-        assert "test" in repr(child)
-        assert len({ref.id, child.id, nameless.id}) == 3
-        assert system.actor(child.id) == child
-
-    play(program)
+async def test_a_ref_says_who_its_actor_is(system: ActorSystem) -> None:
+    ref = system.spawn(Mirror, name="parent")
+    child = await ref.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    nameless = await child.ask(lambda ctx: ctx.spawn(Mirror))
+    assert (ref.name, ref.path, ref.parent) == ("parent", "/parent", None)
+    assert (child.name, child.path, child.parent) == ("child", "/parent/child", ref)
+    assert nameless.path == f"/parent/child/{nameless.name}"
+    assert str(child) == "/parent/child"
+    assert "/parent/child" in repr(child)
+    assert "test" in repr(child)
+    assert len({ref.id, child.id, nameless.id}) == 3
+    assert system.actor(child.id) == child
 
 
-def test_a_ref_outlives_its_actor_and_says_the_same(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Mirror, name="parent")
-        ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-        before = (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref))
-        assert (ref.is_alive, ref.state) == (True, State.RUNNING)
-        parent.stop()
-        await parent.terminated()
-        assert (ref.is_alive, ref.state) == (False, State.TERMINATED)
-        assert (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref)) == before
-        assert system.actor(ref.id) is None
-
-    play(program)
+async def test_a_ref_outlives_its_actor_and_says_the_same(system: ActorSystem) -> None:
+    parent = system.spawn(Mirror, name="parent")
+    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    before = (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref))
+    assert (ref.is_alive, ref.state) == (True, State.RUNNING)
+    parent.stop()
+    await parent.terminated()
+    assert (ref.is_alive, ref.state) == (False, State.TERMINATED)
+    assert (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref)) == before
+    assert system.actor(ref.id) is None
 
 
 def test_the_state_follows_the_life(play: Play) -> None:  # M1
@@ -140,75 +134,62 @@ def test_the_state_follows_the_life(play: Play) -> None:  # M1
 # Equality, hashing, pickling
 
 
-def test_refs_of_one_actor_are_equal_and_can_be_keys(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref, other = system.spawn(Mirror, name="me"), system.spawn(Mirror)
-        own = await ref.ask(lambda ctx: ctx.self)
-        found = system.actor("me")
-        assert found is not None
-        for same in (own, found, system.actor(ref.id), *[one for one in system.actors() if one.id == ref.id]):
-            assert same == ref
-            assert hash(same) == hash(ref)
-        assert ref != other
-        assert ref != ref.id
-        assert ref != "/me"
-        assert len({ref, own, found, other}) == 2
-        assert {ref: "value"}[found] == "value"
-
-    play(program)
+async def test_refs_of_one_actor_are_equal_and_can_be_keys(system: ActorSystem) -> None:
+    ref, other = system.spawn(Mirror, name="me"), system.spawn(Mirror)
+    own = await ref.ask(lambda ctx: ctx.self)
+    found = system.actor("me")
+    assert found is not None
+    for same in (own, found, system.actor(ref.id), *[one for one in system.actors() if one.id == ref.id]):
+        assert same == ref
+        assert hash(same) == hash(ref)
+    assert ref != other
+    assert ref != ref.id
+    assert ref != "/me"
+    assert len({ref, own, found, other}) == 2
+    assert {ref: "value"}[found] == "value"
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickled_ref_comes_back_as_the_same_actors(play: Play, protocol: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Mirror, name="parent")
-        ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-        back = pickle.loads(pickle.dumps(ref, protocol))
-        assert back == ref
-        assert hash(back) == hash(ref)
-        assert await back.ask("x") == "x"
-        assert copy.deepcopy({"to": ref})["to"] == ref
-
-    play(program)
+async def test_a_pickled_ref_comes_back_as_the_same_actors(system: ActorSystem, protocol: int) -> None:
+    parent = system.spawn(Mirror, name="parent")
+    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    back = pickle.loads(pickle.dumps(ref, protocol))
+    assert back == ref
+    assert hash(back) == hash(ref)
+    assert await back.ask("x") == "x"
+    assert copy.deepcopy({"to": ref})["to"] == ref
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_a_ref_unpickled_after_its_actors_end_is_still_that_actors(play: Play, how: str) -> None:  # J14
+async def test_a_ref_unpickled_after_its_actors_end_is_still_that_actors(system: ActorSystem, how: str) -> None:  # J14
     """Refs are equal if they are of the same actor; `terminated()` returns the exit reason."""
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Mirror, name="parent")
-        ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    parent = system.spawn(Mirror, name="parent")
+    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    data = pickle.dumps(ref)
+    ref.kill()
+    await ref.terminated()
+    if how == "after":
         data = pickle.dumps(ref)
-        ref.kill()
-        await ref.terminated()
-        if how == "after":
-            data = pickle.dumps(ref)
-        replacement = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-        back = pickle.loads(data)
-        assert back.id == ref.id
-        assert not back.is_alive
-        assert back.state is State.TERMINATED
-        back.tell("too late")
-        await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert back != replacement
-        assert (back.name, back.path) == (ref.name, ref.path)
-        assert hash(back) == hash(ref)
-        assert back == ref
-
-    play(program)
+    replacement = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
+    back = pickle.loads(data)
+    assert back.id == ref.id
+    assert not back.is_alive
+    assert back.state is State.TERMINATED
+    back.tell("too late")
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert back != replacement
+    assert (back.name, back.path) == (ref.name, ref.path)
+    assert hash(back) == hash(ref)
+    assert back == ref
 
 
-def test_an_unpickled_ref_does_not_make_up_how_its_actor_ended(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Mirror)
-        ref.fail(ValueError("really"))
-        assert (await ref.terminated()).kind is ExitKind.FAIL
-        back = pickle.loads(pickle.dumps(ref))
-        assert (await back.terminated()).kind is not ExitKind.NORMAL
-
-    play(program)
+async def test_an_unpickled_ref_does_not_make_up_how_its_actor_ended(system: ActorSystem) -> None:
+    ref = system.spawn(Mirror)
+    ref.fail(ValueError("really"))
+    assert (await ref.terminated()).kind is ExitKind.FAIL
+    back = pickle.loads(pickle.dumps(ref))
+    assert (await back.terminated()).kind is not ExitKind.NORMAL
 
 
 def test_a_ref_whose_system_is_gone_says_so(play: Play) -> None:  # J9
@@ -244,18 +225,15 @@ def test_a_new_system_of_the_same_name_does_not_adopt_old_refs(play: Play) -> No
     play.bare(main)
 
 
-def test_a_ref_may_travel_inside_messages(play: Play) -> None:
+async def test_a_ref_may_travel_inside_messages(system: ActorSystem) -> None:
     def introducer(ctx: Context, message: tuple[ActorRef[Any, Any], ActorRef[Any, Any]]) -> None:
         first, second = message
         first.tell(second)
 
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        other = system.spawn(Mirror)
-        system.spawn(introducer).tell((probe.ref, other))
-        assert await probe.receive() == other
-
-    play(program)
+    probe = TestProbe(system)
+    other = system.spawn(Mirror)
+    system.spawn(introducer).tell((probe.ref, other))
+    assert await probe.receive() == other
 
 
 # Sending
@@ -325,19 +303,15 @@ def test_a_tell_that_its_signature_does_not_allow_is_an_error_and_tells_nothing(
     assert heard == []
 
 
-def test_a_message_may_be_anything_at_all(play: Play) -> None:
+async def test_a_message_may_be_anything_at_all(system: ActorSystem) -> None:
     heard: list[Any] = []
     odd: list[Any] = [None, False, 0, "", (), NotImplemented, Ellipsis, ValueError("x"), int, heard, object()]
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hearing, heard)
-        for message in odd:
-            ref.tell(message)
-        await system.settle()
-        assert all(got is sent for (got, _), sent in zip(heard, odd, strict=True))  # by reference
-        heard.clear()
-
-    play(program)
+    ref = system.spawn(Hearing, heard)
+    for message in odd:
+        ref.tell(message)
+    await system.settle()
+    assert all(got is sent for (got, _), sent in zip(heard, odd, strict=True))  # by reference
+    heard.clear()
 
 
 def test_higher_lanes_are_served_first_and_each_in_its_order(play: Play) -> None:
@@ -355,52 +329,46 @@ def test_higher_lanes_are_served_first_and_each_in_its_order(play: Play) -> None
     assert [message for message, _ in heard] == [(lane, turn) for lane in sorted(Lane, reverse=True) for turn in (1, 2)]
 
 
-def test_a_full_mailbox_gives_the_message_back_and_says_whose_it_is(play: Play) -> None:  # case 8, J9
-    async def program(system: ActorSystem) -> None:
-        held, gate = asyncio.Event(), asyncio.Event()
+async def test_a_full_mailbox_gives_the_message_back_and_says_whose_it_is(system: ActorSystem) -> None:  # case 8, J9
+    held, gate = asyncio.Event(), asyncio.Event()
 
-        async def hold(ctx: Context, message: Any) -> None:
-            held.set()
-            await gate.wait()
+    async def hold(ctx: Context, message: Any) -> None:
+        held.set()
+        await gate.wait()
 
-        ref = system.spawn(hold, name="small", mailbox=MailboxConfig(capacity=1))
-        ref.tell("in hand")
-        await held.wait()
-        ref.tell("queued")
-        message = object()
-        for send in (ref.tell, ref.__lshift__):
-            with pytest.raises(MailboxFull) as caught:
-                send(message)
-            error = caught.value
-            assert (error.code, error.ref, error.message) == ("mailbox_full", ref, message)
-            assert "/small" in str(error)
-            assert "capacity" in str(error)
-        gate.set()
-
-    play(program)
+    ref = system.spawn(hold, name="small", mailbox=MailboxConfig(capacity=1))
+    ref.tell("in hand")
+    await held.wait()
+    ref.tell("queued")
+    message = object()
+    for send in (ref.tell, ref.__lshift__):
+        with pytest.raises(MailboxFull) as caught:
+            send(message)
+        error = caught.value
+        assert (error.code, error.ref, error.message) == ("mailbox_full", ref, message)
+        assert "/small" in str(error)
+        assert "capacity" in str(error)
+    gate.set()
 
 
-def test_a_tell_to_a_dead_actor_is_a_dead_letter_and_no_error(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        dead, sender = system.spawn(Mirror), system.spawn(Mirror)
-        dead.stop()
-        await dead.terminated()
-        dead.tell(1, sender=sender)
-        dead << 2
-        dead.tell(3, lane=Lane.CONTROL)
-        await dead.send(4)
-        await sender.ask(lambda ctx: dead.tell(5))
-        letters = system.dead_letters.recent()
-        assert [(letter.message, letter.sender) for letter in letters] == [
-            (1, sender),
-            (2, None),
-            (3, None),
-            (4, None),
-            (5, sender),
-        ]
-        assert {letter.recipient for letter in letters} == {dead}
-
-    play(program)
+async def test_a_tell_to_a_dead_actor_is_a_dead_letter_and_no_error(system: ActorSystem) -> None:
+    dead, sender = system.spawn(Mirror), system.spawn(Mirror)
+    dead.stop()
+    await dead.terminated()
+    dead.tell(1, sender=sender)
+    dead << 2
+    dead.tell(3, lane=Lane.CONTROL)
+    await dead.send(4)
+    await sender.ask(lambda ctx: dead.tell(5))
+    letters = system.dead_letters.recent()
+    assert [(letter.message, letter.sender) for letter in letters] == [
+        (1, sender),
+        (2, None),
+        (3, None),
+        (4, None),
+        (5, sender),
+    ]
+    assert {letter.recipient for letter in letters} == {dead}
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))

@@ -21,7 +21,7 @@ from greenroom import (
     Scope,
     Supervision,
 )
-from greenroom.actor.failure.reports import LOG_PERIOD, LOGGED_PER_PERIOD
+from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
 from tests.conformance.watchers import BAD
 from tests.system.eyes import HandClock
 
@@ -270,20 +270,16 @@ OCCASIONS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("occasion", OCCASIONS)
-def test_whatever_the_occasion_there_is_one_record(play: Play, occasion: str, caplog: Caplog) -> None:
+async def test_whatever_the_occasion_there_is_one_record(system: ActorSystem, occasion: str, caplog: Caplog) -> None:
     act, words = OCCASIONS[occasion]
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Account, name="one")
-        ref.tell(act)
-        ref.tell("and then")
-        reason = await ref.terminated()
-        (record,) = failures(caplog)
-        assert record.actor == "/one"
-        assert record.exc_info[1] is reason.cause
-        assert words in record.getMessage()
-
-    play(program)
+    ref = system.spawn(Account, name="one")
+    ref.tell(act)
+    ref.tell("and then")
+    reason = await ref.terminated()
+    (record,) = failures(caplog)
+    assert record.actor == "/one"
+    assert record.exc_info[1] is reason.cause
+    assert words in record.getMessage()
 
 
 class Hooked(Account):
@@ -312,50 +308,48 @@ def test_a_hook_that_fails_at_the_end_is_named(play: Play, hook: str, caplog: Ca
     assert isinstance(record.exc_info[1], KeyError)
 
 
-def test_a_pre_restart_that_fails_is_named_and_does_not_end_the_actor(play: Play, caplog: Caplog) -> None:  # case 48
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hooked, name="hooked")
-        ref.tell(Deposit())
-        assert await ref.ask("still here") == "still here"
-        (record,) = (one for one in failures(caplog) if "pre_restart" in one.getMessage())
-        assert "/hooked" in record.getMessage()
-        assert "ends" not in record.getMessage()
-
-    play(program, supervision=Supervision(backoff=None))
+@pytest.mark.config(supervision=Supervision(backoff=None))
+async def test_a_pre_restart_that_fails_is_named_and_does_not_end_the_actor(
+    system: ActorSystem, caplog: Caplog
+) -> None:  # case 48
+    ref = system.spawn(Hooked, name="hooked")
+    ref.tell(Deposit())
+    assert await ref.ask("still here") == "still here"
+    (record,) = (one for one in failures(caplog) if "pre_restart" in one.getMessage())
+    assert "/hooked" in record.getMessage()
+    assert "ends" not in record.getMessage()
 
 
 # -- not too many
 
 
-def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(play: Play, caplog: Caplog) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref, other = system.spawn(Account), system.spawn(Account)
-        for _ in range(LOGGED_PER_PERIOD + 7):
-            ref.tell(Deposit())
-            await system.settle()
-        assert len(failures(caplog)) == LOGGED_PER_PERIOD
-        assert all(record.not_logged == 0 for record in failures(caplog))
-        other.tell(Deposit())  # which is another actor's affair
-        await system.settle()
-        assert failures(caplog)[-1].actor == other.path
-        caplog.clear()
-        await clock.advance(LOG_PERIOD - 0.125)
+@pytest.mark.config(supervision=RESUME)
+async def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(
+    system: ActorSystem, clock: ManualClock, caplog: Caplog
+) -> None:
+    ref, other = system.spawn(Account), system.spawn(Account)
+    for _ in range(LOGGED_PER_PERIOD + 7):
         ref.tell(Deposit())
         await system.settle()
-        assert failures(caplog) == []
-        await clock.advance(0.125)
-        for _ in range(LOGGED_PER_PERIOD + 1):
-            ref.tell(Deposit())
-        await system.settle()
-        first, *others = failures(caplog)
-        assert len(others) == LOGGED_PER_PERIOD - 1
-        assert first.not_logged == 8
-        assert "8 failures before this one were not logged" in first.getMessage()
-        assert [record.not_logged for record in others] == [0] * len(others)
-
-    play(program, clock=clock, supervision=RESUME)
+    assert len(failures(caplog)) == LOGGED_PER_PERIOD
+    assert all(record.not_logged == 0 for record in failures(caplog))
+    other.tell(Deposit())  # which is another actor's affair
+    await system.settle()
+    assert failures(caplog)[-1].actor == other.path
+    caplog.clear()
+    await clock.advance(LOG_PERIOD - 0.125)
+    ref.tell(Deposit())
+    await system.settle()
+    assert failures(caplog) == []
+    await clock.advance(0.125)
+    for _ in range(LOGGED_PER_PERIOD + 1):
+        ref.tell(Deposit())
+    await system.settle()
+    first, *others = failures(caplog)
+    assert len(others) == LOGGED_PER_PERIOD - 1
+    assert first.not_logged == 8
+    assert "8 failures before this one were not logged" in first.getMessage()
+    assert [record.not_logged for record in others] == [0] * len(others)
 
 
 @pytest.mark.parametrize("last", [Directive.STOP, Directive.ESCALATE])

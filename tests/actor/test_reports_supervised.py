@@ -20,7 +20,7 @@ from greenroom import (
     Supervisor,
     SupervisorSpec,
 )
-from greenroom.actor.failure.reports import LOGGED_PER_PERIOD
+from greenroom.runtimelog import LOGGED_PER_PERIOD
 from tests.conformance.watchers import BAD
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from greenroom import (
     SystemConfig,
     SystemFailed,
 )
-from greenroom.actor.failure.reports import LOG_PERIOD
+from greenroom.runtimelog import LOG_PERIOD
 from tests.culprits import Culprit, Unmakeable, go_wrong
 
 Caplog = pytest.LogCaptureFixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,6 @@ from greenroom import (
     Terminated,
 )
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 PLAIN: list[type[Any]] = [PreStart, PostStart, PreStop, PostStop, PostRestart]
 ALL = [*PLAIN, PreRestart, Terminated, ChildTerminated]
@@ -68,7 +65,7 @@ class Target(Actor[Any, Any]):
 @pytest.mark.parametrize(
     ("ending", "kind"), [("stop", ExitKind.NORMAL), ("kill", ExitKind.KILLED), ("raise", ExitKind.FAIL)]
 )
-def test_terminated_says_who_ended_and_how(play: Play, ending: str, kind: ExitKind) -> None:  # M8
+async def test_terminated_says_who_ended_and_how(system: ActorSystem, ending: str, kind: ExitKind) -> None:  # M8
     error = ValueError("x")
     heard: list[Any] = []
 
@@ -83,52 +80,46 @@ def test_terminated_says_who_ended_and_how(play: Play, ending: str, kind: ExitKi
             if isinstance(signal, Terminated):
                 heard.append(signal)
 
-    async def program(system: ActorSystem) -> None:
-        target, watcher = system.spawn(Target), system.spawn(Watcher)
-        await watcher.ask(target)
-        if ending == "raise":
-            target.tell(error)
-        else:
-            getattr(target, ending)()
-        await target.terminated()
-        await system.settle()
-        cause = error if ending == "raise" else None
-        told, signal = heard
-        assert told == (target, cause)
-        assert (signal.ref, signal.cause, signal.reason.kind) == (target, cause, kind)
-        assert signal.reason.cause is cause
-        heard.clear()
-
-    play(program)
+    target, watcher = system.spawn(Target), system.spawn(Watcher)
+    await watcher.ask(target)
+    if ending == "raise":
+        target.tell(error)
+    else:
+        getattr(target, ending)()
+    await target.terminated()
+    await system.settle()
+    cause = error if ending == "raise" else None
+    told, signal = heard
+    assert told == (target, cause)
+    assert (signal.ref, signal.cause, signal.reason.kind) == (target, cause, kind)
+    assert signal.reason.cause is cause
+    heard.clear()
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_a_watched_end_that_nobody_takes_is_a_death_pact(play: Play, suspends: bool) -> None:  # M8, J9
+async def test_a_watched_end_that_nobody_takes_is_a_death_pact(system: ActorSystem, suspends: bool) -> None:  # M8, J9
     def sync_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
         ctx.watch(message)
 
     async def async_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
         ctx.watch(message)
 
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        target = system.spawn(Target, name="target")
-        watcher = system.spawn(async_watcher if suspends else sync_watcher, name="watcher")
-        await probe.watch(watcher)
-        await watcher.ask(target)
-        target.tell(ValueError("x"))
-        notice = await probe.expect_terminated(watcher)
-        error = notice.cause
-        assert isinstance(error, DeathPact)
-        assert (error.code, error.ref, error.ended) == ("death_pact", watcher, target)
-        assert isinstance(error.__cause__, ValueError)
-        for word in ("/watcher", "/target", "on_terminated", "unwatch"):
-            assert word in str(error)
-
-    play(program)
+    probe = TestProbe(system)
+    target = system.spawn(Target, name="target")
+    watcher = system.spawn(async_watcher if suspends else sync_watcher, name="watcher")
+    await probe.watch(watcher)
+    await watcher.ask(target)
+    target.tell(ValueError("x"))
+    notice = await probe.expect_terminated(watcher)
+    error = notice.cause
+    assert isinstance(error, DeathPact)
+    assert (error.code, error.ref, error.ended) == ("death_pact", watcher, target)
+    assert isinstance(error.__cause__, ValueError)
+    for word in ("/watcher", "/target", "on_terminated", "unwatch"):
+        assert word in str(error)
 
 
-def test_a_signal_sent_by_hand_is_a_message_like_any_other(play: Play) -> None:
+async def test_a_signal_sent_by_hand_is_a_message_like_any_other(system: ActorSystem) -> None:
     """Nobody can make an actor believe that another has ended: what is told goes to `receive`."""
 
     class Watcher(Actor[Any, Any]):
@@ -142,14 +133,10 @@ def test_a_signal_sent_by_hand_is_a_message_like_any_other(play: Play) -> None:
             stopped.append(True)
 
     stopped: list[bool] = []
-
-    async def program(system: ActorSystem) -> None:
-        watcher, target = system.spawn(Watcher), system.spawn(Target)
-        forged = Terminated(target, None, greenroom.ExitReason(ExitKind.NORMAL))
-        assert await watcher.ask(forged) == "message Terminated"
-        assert await watcher.ask(PostStop()) == "message PostStop"
-        assert await watcher.ask(ReceiveTimeout()) == "message ReceiveTimeout"
-        assert stopped == []
-        assert system.ledger(watcher).handled == 3
-
-    play(program)
+    watcher, target = system.spawn(Watcher), system.spawn(Target)
+    forged = Terminated(target, None, greenroom.ExitReason(ExitKind.NORMAL))
+    assert await watcher.ask(forged) == "message Terminated"
+    assert await watcher.ask(PostStop()) == "message PostStop"
+    assert await watcher.ask(ReceiveTimeout()) == "message ReceiveTimeout"
+    assert stopped == []
+    assert system.ledger(watcher).handled == 3

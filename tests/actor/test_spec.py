@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from greenroom import Actor, ActorSystem, Behaviors, Context, MailboxConfig, Props, props
 from tests.actor.greeters import Demanding, Greeter, async_handler, handler, handler_with_more, three
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 T = TypeVar("T")
 
@@ -101,42 +98,32 @@ FORMS: list[Any] = [
 
 @pytest.mark.parametrize(("factory", "args", "kwargs"), FORMS)
 @pytest.mark.parametrize("place", ["system", "context"])
-def test_it_may_be_spawned(play: Play, factory: Any, args: Any, kwargs: Any, place: str) -> None:
+async def test_it_may_be_spawned(system: ActorSystem, factory: Any, args: Any, kwargs: Any, place: str) -> None:
     def parent(ctx: Context, message: str) -> Any:
         return ctx.spawn(factory, *args, **kwargs)
 
-    async def program(system: ActorSystem) -> None:
-        if place == "system":
-            ref = system.spawn(factory, *args, **kwargs)
-        else:
-            owner = system.spawn(parent)
-            ref = await owner.ask("spawn")
-            assert ref.parent == owner
-        assert await ref.ask("world") == "hello world"
-
-    play(program)
+    if place == "system":
+        ref = system.spawn(factory, *args, **kwargs)
+    else:
+        owner = system.spawn(parent)
+        ref = await owner.ask("spawn")
+        assert ref.parent == owner
+    assert await ref.ask("world") == "hello world"
 
 
-def test_one_factory_makes_many_actors_each_its_own(play: Play) -> None:
+async def test_one_factory_makes_many_actors_each_its_own(system: ActorSystem) -> None:
     made = props(Greeter, "hello")
-
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(made) for _ in range(3)]
-        assert len(set(refs)) == 3
-        for ref in refs:
-            assert await ref.ask("x") == "hello x"
-
-    play(program)
+    refs = [system.spawn(made) for _ in range(3)]
+    assert len(set(refs)) == 3
+    for ref in refs:
+        assert await ref.ask("x") == "hello x"
 
 
-def test_props_carry_keywords_of_spawns_own_names(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        given = props(Demanding, name="Ada", parent="Byron", mailbox="a box")
-        ref = system.spawn(given, name="actor", mailbox=MailboxConfig(capacity=3))
-        assert ref.name == "actor"
-        assert await ref.ask("x") == "Ada of Byron, a box: x"
-
-    play(program)
+async def test_props_carry_keywords_of_spawns_own_names(system: ActorSystem) -> None:
+    given = props(Demanding, name="Ada", parent="Byron", mailbox="a box")
+    ref = system.spawn(given, name="actor", mailbox=MailboxConfig(capacity=3))
+    assert ref.name == "actor"
+    assert await ref.ask("x") == "Ada of Byron, a box: x"
 
 
 def test_props_keep_their_arguments_and_show_them() -> None:
@@ -145,7 +132,7 @@ def test_props_keep_their_arguments_and_show_them() -> None:
     assert repr(given) == "props(Greeter, 'hi', mark='!')"
 
 
-def test_a_parameterized_class_may_be_spawned_like_the_class_itself(play: Play) -> None:
+async def test_a_parameterized_class_may_be_spawned_like_the_class_itself(system: ActorSystem) -> None:
     class Box(Actor[T, T]):
         def __init__(self, first: Any = None) -> None:
             self.held = first
@@ -154,24 +141,20 @@ def test_a_parameterized_class_may_be_spawned_like_the_class_itself(play: Play) 
             self.held, before = message, self.held
             return before  # type: ignore[no-any-return]
 
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Box[int], 3).ask(4) == 3
-        assert await system.spawn(Box[int]).ask(4) is None
-
-    play(program)
+    assert await system.spawn(Box[int], 3).ask(4) == 3
+    assert await system.spawn(Box[int]).ask(4) is None
 
 
 @pytest.mark.parametrize(
     ("factory", "kind"),
     [(Greeter, "Greeter"), (handler, "handler"), (maker, "maker"), (props(Greeter, "x"), "Greeter")],
 )
-def test_a_nameless_actor_is_called_after_its_kind_and_a_number(play: Play, factory: Any, kind: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        first, second = system.spawn(factory), system.spawn(factory)
-        for ref in (first, second):
-            before, dollar, number = ref.name.partition("$")
-            assert (before, dollar) == (kind, "$")
-            assert number
-        assert first.name != second.name
-
-    play(program)
+async def test_a_nameless_actor_is_called_after_its_kind_and_a_number(
+    system: ActorSystem, factory: Any, kind: str
+) -> None:
+    first, second = system.spawn(factory), system.spawn(factory)
+    for ref in (first, second):
+        before, dollar, number = ref.name.partition("$")
+        assert (before, dollar) == (kind, "$")
+        assert number
+    assert first.name != second.name

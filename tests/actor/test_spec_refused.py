@@ -158,14 +158,13 @@ def test_it_is_refused_by_spawn_with_a_remedy(
         (Behaviors.receive(handler), (1,), ["Behaviors.receive(handler)", "no arguments"]),
     ],
 )
-def test_arguments_for_what_takes_none_are_refused(play: Play, factory: Any, args: Any, words: list[str]) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(NotAnActor) as caught:
-            system.spawn(factory, *args)
-        for word in words:
-            assert word in str(caught.value)
-
-    play(program)
+async def test_arguments_for_what_takes_none_are_refused(
+    system: ActorSystem, factory: Any, args: Any, words: list[str]
+) -> None:
+    with pytest.raises(NotAnActor) as caught:
+        system.spawn(factory, *args)
+    for word in words:
+        assert word in str(caught.value)
 
 
 HOOKS = {
@@ -184,7 +183,9 @@ HOOKS = {
 @pytest.mark.parametrize("hook", list(HOOKS))
 @pytest.mark.parametrize("suspends", [False, True])
 @pytest.mark.parametrize("count", [0, 5])
-def test_a_hook_with_a_wrong_signature_is_refused_by_spawn(play: Play, hook: str, suspends: bool, count: int) -> None:
+async def test_a_hook_with_a_wrong_signature_is_refused_by_spawn(
+    system: ActorSystem, hook: str, suspends: bool, count: int
+) -> None:
     def none() -> None: ...
 
     def many(self: Any, one: Any, two: Any, three: Any, four: Any) -> None: ...
@@ -195,32 +196,24 @@ def test_a_hook_with_a_wrong_signature_is_refused_by_spawn(play: Play, hook: str
 
     method = {(0, False): none, (5, False): many, (0, True): async_none, (5, True): async_many}[count, suspends]
     kind = type("Crooked", (Greeter,), {hook: method})
-
-    async def program(system: ActorSystem) -> None:
-        for _ in range(2):  # the second time as well
-            with pytest.raises(NotAnActor) as caught:
-                system.spawn(kind)
-            assert caught.value.code == "not_an_actor"
-            assert f"Crooked.{hook}" in str(caught.value)
-            assert HOOKS[hook] in str(caught.value)  # how it should be
-        assert system.actors() == []
-
-    play(program)
+    for _ in range(2):  # the second time as well
+        with pytest.raises(NotAnActor) as caught:
+            system.spawn(kind)
+        assert caught.value.code == "not_an_actor"
+        assert f"Crooked.{hook}" in str(caught.value)
+        assert HOOKS[hook] in str(caught.value)  # how it should be
+    assert system.actors() == []
 
 
 @pytest.mark.parametrize("hook", list(HOOKS))
-def test_a_hook_may_take_more_than_it_is_given_if_it_need_not(play: Play, hook: str) -> None:
+async def test_a_hook_may_take_more_than_it_is_given_if_it_need_not(system: ActorSystem, hook: str) -> None:
     def lenient(self: Any, *args: Any, **kwargs: Any) -> None: ...
 
     kind = type("Lenient", (Greeter,), {hook: lenient})
-
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(kind).ask("x") == "hello x"
-
-    play(program)
+    assert await system.spawn(kind).ask("x") == "hello x"
 
 
-def test_a_receive_that_needs_no_self_works_or_is_refused(play: Play) -> None:
+async def test_a_receive_that_needs_no_self_works_or_is_refused(system: ActorSystem) -> None:
     class Static(Actor[str, str]):
         @staticmethod
         def receive(message: str) -> str:  # pyright: ignore
@@ -231,15 +224,12 @@ def test_a_receive_that_needs_no_self_works_or_is_refused(play: Play) -> None:
         def receive(cls, message: str) -> str:  # pyright: ignore
             return f"hello {message}"
 
-    async def program(system: ActorSystem) -> None:
-        for kind in (Static, Classy):
-            try:
-                ref = system.spawn(kind)
-            except NotAnActor:
-                continue
-            assert await ref.ask("x") == "hello x"
-
-    play(program)
+    for kind in (Static, Classy):
+        try:
+            ref = system.spawn(kind)
+        except NotAnActor:
+            continue
+        assert await ref.ask("x") == "hello x"
 
 
 # What is found out only when the actor is made
@@ -288,58 +278,49 @@ LATE: list[Any] = [
 
 
 @pytest.mark.parametrize(("factory", "args", "error", "words"), LATE)
-def test_what_cannot_be_made_fails_its_start_and_leaves_no_zombie(  # case 53, J9
-    play: Play, factory: Any, args: Any, error: type[Exception], words: list[str]
+async def test_what_cannot_be_made_fails_its_start_and_leaves_no_zombie(  # case 53, J9
+    system: ActorSystem, factory: Any, args: Any, error: type[Exception], words: list[str]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(factory, *args, name="wanted")
-        await probe.watch(ref)
-        ref.tell("never handled")
-        with pytest.raises(error) as caught:
-            await ref.started()
-        for word in words:
-            assert word in str(caught.value)
-        if error is NotAnActor:
-            assert isinstance(caught.value, GreenroomError)
-            assert caught.value.code == "not_an_actor"
-        notice = await probe.expect_terminated(ref)
-        assert notice.reason.kind is ExitKind.FAIL
-        assert isinstance(notice.cause, error)
-        assert system.actors() == [probe.ref]
-        assert system.actor("wanted") is None
-        assert [letter.message for letter in system.dead_letters.recent()] == ["never handled"]
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(factory, *args, name="wanted")
+    await probe.watch(ref)
+    ref.tell("never handled")
+    with pytest.raises(error) as caught:
+        await ref.started()
+    for word in words:
+        assert word in str(caught.value)
+    if error is NotAnActor:
+        assert isinstance(caught.value, GreenroomError)
+        assert caught.value.code == "not_an_actor"
+    notice = await probe.expect_terminated(ref)
+    assert notice.reason.kind is ExitKind.FAIL
+    assert isinstance(notice.cause, error)
+    assert system.actors() == [probe.ref]
+    assert system.actor("wanted") is None
+    assert [letter.message for letter in system.dead_letters.recent()] == ["never handled"]
 
 
-def test_an_actor_made_by_a_function_is_held_to_the_same_rules(play: Play) -> None:  # J9
+async def test_an_actor_made_by_a_function_is_held_to_the_same_rules(system: ActorSystem) -> None:  # J9
     """Its class is first seen when it is made."""
 
     class Crooked(Greeter):
         def pre_start(self, extra: Any) -> None: ...  # type: ignore[override]
 
-    async def program(system: ActorSystem) -> None:
-        for made, words in ((Crooked, "Crooked.pre_start"), (Mute, "Mute")):
-            with pytest.raises(NotAnActor, match=words):
-                await system.spawn(functools.partial(made)).started()
-        await system.settle()
-        assert system.actors() == []
-
-    play(program)
+    for made, words in ((Crooked, "Crooked.pre_start"), (Mute, "Mute")):
+        with pytest.raises(NotAnActor, match=words):
+            await system.spawn(functools.partial(made)).started()
+    await system.settle()
+    assert system.actors() == []
 
 
-def test_a_generator_is_refused_by_become_with_a_remedy(play: Play) -> None:  # J9
+async def test_a_generator_is_refused_by_become_with_a_remedy(system: ActorSystem) -> None:  # J9
     def receive(ctx: Context, message: Any) -> None:
         with pytest.raises(NotAnActor, match="generate is a generator function"):
             ctx.become(generate)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(receive)
-        await ref.ask("first")
-        await ref.ask("second")  # it is what it was
-
-    play(program)
+    ref = system.spawn(receive)
+    await ref.ask("first")
+    await ref.ask("second")  # it is what it was
 
 
 def count(ctx: Context, message: Any) -> Any:
@@ -364,32 +345,26 @@ async def count_later(ctx: Context, message: Any) -> Any:
         Behaviors.receive(lambda ctx, message: count(ctx, message)),
     ],
 )
-def test_a_told_handler_that_returns_a_generator_fails_and_is_told_why(
-    play: Play, made: Any, dispatcher: str
+async def test_a_told_handler_that_returns_a_generator_fails_and_is_told_why(
+    system: ActorSystem, made: Any, dispatcher: str
 ) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(made, name="counter", dispatcher=dispatcher)
-        generator = await ref.ask("x")  # an asker may have use for it
-        assert hasattr(generator, "gi_frame") or hasattr(generator, "ag_frame")
-        ref.tell("x")
-        reason = await ref.terminated()
-        assert isinstance(reason.cause, NotAnActor)
-        for word in ("/counter returned the generator count", "which nobody runs", "`tell`"):
-            assert word in str(reason.cause)
-        assert system.ledger(ref).failed == 1
-
-    play(program)
+    ref = system.spawn(made, name="counter", dispatcher=dispatcher)
+    generator = await ref.ask("x")  # an asker may have use for it
+    assert hasattr(generator, "gi_frame") or hasattr(generator, "ag_frame")
+    ref.tell("x")
+    reason = await ref.terminated()
+    assert isinstance(reason.cause, NotAnActor)
+    for word in ("/counter returned the generator count", "which nobody runs", "`tell`"):
+        assert word in str(reason.cause)
+    assert system.ledger(ref).failed == 1
 
 
 @pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
-def test_a_hook_that_returns_a_generator_has_failed(play: Play, dispatcher: str) -> None:  # J9
+async def test_a_hook_that_returns_a_generator_has_failed(system: ActorSystem, dispatcher: str) -> None:  # J9
     class Wrapped(Greeter):
         pre_start: Any = functools.partialmethod(lambda self, ctx: count(ctx, None), None)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Wrapped, name="wrapped", dispatcher=dispatcher)
-        reason = await ref.terminated()
-        assert isinstance(reason.cause, NotAnActor)
-        assert "pre_start of /wrapped returned the generator count" in str(reason.cause)
-
-    play(program)
+    ref = system.spawn(Wrapped, name="wrapped", dispatcher=dispatcher)
+    reason = await ref.terminated()
+    assert isinstance(reason.cause, NotAnActor)
+    assert "pre_start of /wrapped returned the generator count" in str(reason.cause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from greenroom import Actor, ActorSystem, State, SystemConfig
 from tests.actor.diaries import AsyncDiary, Diary, flavours
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 C, G, R, S, D, F, A, T = (
     State.CREATED,
@@ -69,26 +66,24 @@ def is_a_life(history: tuple[State, ...], killed: bool = False) -> bool:
         ("", "kill", (C, G, R, T)),
     ],
 )
-def test_the_history_of_a_life(
-    play: Play, diary: type[Diary], trouble: str, act: str, expected: tuple[State, ...]
+@pytest.mark.config(history=True)
+async def test_the_history_of_a_life(
+    system: ActorSystem, diary: type[Diary], trouble: str, act: str, expected: tuple[State, ...]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, [], trouble)
-        if act:
-            await ref.started()
-        if act == "stop":
-            ref.stop()
-        elif act == "kill":
-            ref.kill()
-        elif act == "fail":
-            ref.fail(ValueError("x"))
-        elif act == "tell":
-            ref.tell("bad")
-        await ref.terminated()
-        assert ref.history == expected
-        assert ref.state is T
-
-    play(program, history=True)
+    ref = system.spawn(diary, [], trouble)
+    if act:
+        await ref.started()
+    if act == "stop":
+        ref.stop()
+    elif act == "kill":
+        ref.kill()
+    elif act == "fail":
+        ref.fail(ValueError("x"))
+    elif act == "tell":
+        ref.tell("bad")
+    await ref.terminated()
+    assert ref.history == expected
+    assert ref.state is T
 
 
 class Bare(Actor[Any, Any]):
@@ -102,75 +97,68 @@ class Bare(Actor[Any, Any]):
     ("act", "expected"),
     [("stop", (C, G, R, S, D, T)), ("kill", (C, G, R, T)), ("raise", (C, G, R, F, S, D, T))],
 )
-def test_the_history_of_an_actor_without_hooks(play: Play, act: str, expected: tuple[State, ...]) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bare)
-        await ref.started()
-        if act == "raise":
-            ref.tell(ValueError("x"))
-        else:
-            getattr(ref, act)()
-        await ref.terminated()
-        assert ref.history == expected
-
-    play(program, history=True)
-
-
-def test_without_the_wish_for_it_no_history_is_kept(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bare)
-        await ref.started()
-        assert ref.history == ()
-        ref.stop()
-        await ref.terminated()
-        assert ref.history == ()
-
-    play(program)
+@pytest.mark.config(history=True)
+async def test_the_history_of_an_actor_without_hooks(
+    system: ActorSystem, act: str, expected: tuple[State, ...]
+) -> None:
+    ref = system.spawn(Bare)
+    await ref.started()
+    if act == "raise":
+        ref.tell(ValueError("x"))
+    else:
+        getattr(ref, act)()
+    await ref.terminated()
+    assert ref.history == expected
 
 
-def test_the_history_can_be_read_along_the_way(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bare)
-        seen = [ref.history]
-        await ref.started()
-        assert [*seen, ref.history] == [(C,), (C, G, R)]
+async def test_without_the_wish_for_it_no_history_is_kept(system: ActorSystem) -> None:
+    ref = system.spawn(Bare)
+    await ref.started()
+    assert ref.history == ()
+    ref.stop()
+    await ref.terminated()
+    assert ref.history == ()
 
-    play(program, history=True)
+
+@pytest.mark.config(history=True)
+async def test_the_history_can_be_read_along_the_way(system: ActorSystem) -> None:
+    ref = system.spawn(Bare)
+    seen = [ref.history]
+    await ref.started()
+    assert [*seen, ref.history] == [(C,), (C, G, R)]
 
 
 @flavours
 @pytest.mark.parametrize("act", ["stop", "kill", "fail"])
-def test_an_actor_ended_before_it_began_takes_only_allowed_steps(play: Play, diary: type[Diary], act: str) -> None:
+@pytest.mark.config(history=True)
+async def test_an_actor_ended_before_it_began_takes_only_allowed_steps(
+    system: ActorSystem, diary: type[Diary], act: str
+) -> None:
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, notes)
-        bare = system.spawn(Bare)
-        for one in (ref, bare):
-            if act == "fail":
-                one.fail(ValueError("x"))
-            else:
-                getattr(one, act)()
-            await one.terminated()
-            assert is_a_life(one.history, act == "kill"), one.history
-
-    play(program, history=True)
+    ref = system.spawn(diary, notes)
+    bare = system.spawn(Bare)
+    for one in (ref, bare):
+        if act == "fail":
+            one.fail(ValueError("x"))
+        else:
+            getattr(one, act)()
+        await one.terminated()
+        assert is_a_life(one.history, act == "kill"), one.history
 
 
 @flavours
 @pytest.mark.parametrize("trouble", ["", "pre_start"])
-def test_an_actor_that_has_failed_cannot_fail_again(play: Play, diary: type[Diary], trouble: str) -> None:
+@pytest.mark.config(history=True)
+async def test_an_actor_that_has_failed_cannot_fail_again(
+    system: ActorSystem, diary: type[Diary], trouble: str
+) -> None:
     """The second order comes while the first failure waits for a decision."""
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, [], trouble)
-        ref.fail(ValueError("once"))
-        ref.fail(ValueError("twice"))
-        await ref.terminated()
-        assert is_a_life(ref.history), ref.history
-        assert ref.history.count(F) == 1
-
-    play(program, history=True)
+    ref = system.spawn(diary, [], trouble)
+    ref.fail(ValueError("once"))
+    ref.fail(ValueError("twice"))
+    await ref.terminated()
+    assert is_a_life(ref.history), ref.history
+    assert ref.history.count(F) == 1
 
 
 ACTS = ["stop", "after_queued", "kill", "fail", "tell", "bad", "turn", "thread"]

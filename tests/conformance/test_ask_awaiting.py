@@ -17,72 +17,62 @@ BAD = ValueError("bad")
 
 
 @pytest.mark.parametrize("result", ["reply", "exception"])
-def test_an_ask_can_be_awaited_late_twice_and_by_several(play: Play, result: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
+async def test_an_ask_can_be_awaited_late_twice_and_by_several(system: ActorSystem, result: str) -> None:
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
 
-        def answer() -> None:
-            if result == "reply":
-                kept[-1].send(1)
-            else:
-                kept[-1].fail(BAD)
+    def answer() -> None:
+        if result == "reply":
+            kept[-1].send(1)
+        else:
+            kept[-1].fail(BAD)
 
-        expected = 1 if result == "reply" else BAD
-        asked = keeper.ask("late")
-        await system.settle()
-        answer()
-        assert asked.done()
-        assert [await outcome(asked), await outcome(asked)] == [expected] * 2
+    expected = 1 if result == "reply" else BAD
+    asked = keeper.ask("late")
+    await system.settle()
+    answer()
+    assert asked.done()
+    assert [await outcome(asked), await outcome(asked)] == [expected] * 2
 
-        asked = keeper.ask("several")
-        tasks = [asyncio.create_task(outcome(asked)) for _ in range(3)]
-        await system.settle()
-        answer()
-        assert await asyncio.gather(*tasks) == [expected] * 3
-
-    play(program)
+    asked = keeper.ask("several")
+    tasks = [asyncio.create_task(outcome(asked)) for _ in range(3)]
+    await system.settle()
+    answer()
+    assert await asyncio.gather(*tasks) == [expected] * 3
 
 
-def test_an_ask_that_a_handler_awaits_directly_and_in_a_task_ends_for_both(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
+async def test_an_ask_that_a_handler_awaits_directly_and_in_a_task_ends_for_both(system: ActorSystem) -> None:
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
 
-        async def both(ctx: Context, _: Any) -> Any:
-            asked = keeper.ask("both", timeout=None)
-            task = asyncio.create_task(outcome(asked))
-            direct = await outcome(asked)
-            async with asyncio.timeout(120.0):
-                return direct, await task
+    async def both(ctx: Context, _: Any) -> Any:
+        asked = keeper.ask("both", timeout=None)
+        task = asyncio.create_task(outcome(asked))
+        direct = await outcome(asked)
+        async with asyncio.timeout(120.0):
+            return direct, await task
 
-        asking = asyncio.create_task(outcome(system.spawn(both).ask(None, timeout=None)))
-        await until(lambda: kept)
-        await asyncio.sleep(0)
-        kept[0].send(1)
-        assert await asking == (1, 1)
-
-    play(program)
+    asking = asyncio.create_task(outcome(system.spawn(both).ask(None, timeout=None)))
+    await until(lambda: kept)
+    await asyncio.sleep(0)
+    kept[0].send(1)
+    assert await asking == (1, 1)
 
 
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="tasks start at once from Python 3.12 on")
-def test_a_handler_may_ask_in_tasks_that_start_at_once(play: Play) -> None:
+async def test_a_handler_may_ask_in_tasks_that_start_at_once(play: Play, system: ActorSystem) -> None:
     if play.backend == "uvloop":
         pytest.skip("uvloop gives its task factory an argument that the eager one does not take")
+    asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    a, b = system.spawn(Echo), system.spawn(Echo)
 
-    async def program(system: ActorSystem) -> None:
-        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory", None))
-        a, b = system.spawn(Echo), system.spawn(Echo)
+    async def receive(ctx: Context, _: Any) -> Any:
+        return await asyncio.gather(a.ask(1), b.ask(2))
 
-        async def receive(ctx: Context, _: Any) -> Any:
-            return await asyncio.gather(a.ask(1), b.ask(2))
-
-        assert await outcome(system.spawn(receive).ask(None)) == [1, 2]
-
-    play(program)
+    assert await outcome(system.spawn(receive).ask(None)) == [1, 2]
 
 
-def test_hooks_may_ask(play: Play) -> None:
+async def test_hooks_may_ask(system: ActorSystem) -> None:
     class Curious(Actor[Any, Any]):
         def __init__(self, other: Ref, child: Any) -> None:
             self.other = other
@@ -111,16 +101,12 @@ def test_hooks_may_ask(play: Play) -> None:
             return self.ctx.children
 
     heard: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        heard.clear()
-        ref = system.spawn(Curious, system.spawn(Echo), Echo)
-        [child] = await ref.ask("children")
-        child.stop()
-        await until(lambda: len(heard) == 4)
-        ref.stop()
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
-        assert sorted(heard[2:4]) == ["on_child_terminated", "on_terminated"]
-        assert heard[:2] + heard[4:] == ["pre_start", "post_start", "pre_stop", "post_stop"]
-
-    play(program)
+    heard.clear()
+    ref = system.spawn(Curious, system.spawn(Echo), Echo)
+    [child] = await ref.ask("children")
+    child.stop()
+    await until(lambda: len(heard) == 4)
+    ref.stop()
+    assert (await ref.terminated()).kind is ExitKind.NORMAL
+    assert sorted(heard[2:4]) == ["on_child_terminated", "on_terminated"]
+    assert heard[:2] + heard[4:] == ["pre_start", "post_start", "pre_stop", "post_stop"]

@@ -74,85 +74,69 @@ def cause_of(error: Any) -> object:
 
 @pytest.mark.parametrize("length", range(1, 8))
 @pytest.mark.parametrize("handler", [walk, walk_carefully])
-def test_a_circle_of_asks_is_a_deadlock(play: Play, handler: Any, length: int) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        circle: list[Ref] = [system.spawn(handler, name=f"actor-{number}") for number in range(length)]
-        error = await soon(circle[0].ask((*circle[1:], circle[0]), timeout=None))
-        assert_is_circle(error, *circle)
-        if handler is walk:  # who does not catch it fails with it, and so does who asked
-            assert {await why_it_ended(play, ref) for ref in circle} == {error}
-        else:
-            assert all(ref.is_alive for ref in circle)
-
-    play(program)
-
-
-def test_who_only_leads_to_a_circle_is_not_in_it(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a, b, c, d = (system.spawn(walk_carefully) for _ in range(4))
-        assert_is_circle(await soon(a.ask((b, c, d, c), timeout=None)), c, d)
-        assert_is_circle(await soon(a.ask((b, c, d, b), timeout=None)), b, c, d)
-
-    play(program)
+async def test_a_circle_of_asks_is_a_deadlock(
+    play: Play, system: ActorSystem, handler: Any, length: int
+) -> None:  # case 25
+    circle: list[Ref] = [system.spawn(handler, name=f"actor-{number}") for number in range(length)]
+    error = await soon(circle[0].ask((*circle[1:], circle[0]), timeout=None))
+    assert_is_circle(error, *circle)
+    if handler is walk:  # who does not catch it fails with it, and so does who asked
+        assert {await why_it_ended(play, ref) for ref in circle} == {error}
+    else:
+        assert all(ref.is_alive for ref in circle)
 
 
-def test_a_circle_that_was_broken_leaves_everybody_at_work(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a, b = system.spawn(walk_carefully), system.spawn(walk_carefully)
-        for _ in range(3):
-            assert_is_circle(await soon(a.ask((b, a), timeout=None)), a, b)
-        assert await soon(a.ask((b,))) == await soon(b.ask((a,))) == "the end"
-        await system.settle()
-        # What was asked last is handled when its actor is free, and its reply has nobody to go to.
-        assert system.ledger().late_replies == 3
-
-    play(program)
+async def test_who_only_leads_to_a_circle_is_not_in_it(system: ActorSystem) -> None:  # case 25
+    a, b, c, d = (system.spawn(walk_carefully) for _ in range(4))
+    assert_is_circle(await soon(a.ask((b, c, d, c), timeout=None)), c, d)
+    assert_is_circle(await soon(a.ask((b, c, d, b), timeout=None)), b, c, d)
 
 
-def test_what_stands_around_the_await_does_not_hide_the_circle(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        async def ask_me(ctx: Context) -> Any:
-            async def helper() -> Any:
-                return await ctx.self.ask("?", timeout=None)
-
-            async with asyncio.timeout(120.0):
-                return await helper()
-
-        doer = system.spawn(Doer)
-        assert_is_circle(await soon(doer.ask(ask_me, timeout=None)), doer)
-
-    play(program)
+async def test_a_circle_that_was_broken_leaves_everybody_at_work(system: ActorSystem) -> None:  # case 25
+    a, b = system.spawn(walk_carefully), system.spawn(walk_carefully)
+    for _ in range(3):
+        assert_is_circle(await soon(a.ask((b, a), timeout=None)), a, b)
+    assert await soon(a.ask((b,))) == await soon(b.ask((a,))) == "the end"
+    await system.settle()
+    # What was asked last is handled when its actor is free, and its reply has nobody to go to.
+    assert system.ledger().late_replies == 3
 
 
-def test_two_that_ask_each_other_at_once_are_a_circle_for_one_of_them(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a, b = system.spawn(walk_carefully), system.spawn(walk_carefully)
-        results = [await soon(one) for one in (a.ask((b,), timeout=None), b.ask((a,), timeout=None))]
-        [error] = [result for result in results if result != "the end"]
-        assert_is_circle(error, a, b)
+async def test_what_stands_around_the_await_does_not_hide_the_circle(system: ActorSystem) -> None:  # case 25
+    async def ask_me(ctx: Context) -> Any:
+        async def helper() -> Any:
+            return await ctx.self.ask("?", timeout=None)
 
-    play(program)
+        async with asyncio.timeout(120.0):
+            return await helper()
 
-
-def test_an_ask_that_is_awaited_later_closes_the_circle_then(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a, b = system.spawn(Doer), system.spawn(walk_carefully)
-        gate = Event()
-
-        async def ask_and_wait(ctx: Context) -> Any:
-            asked = b.ask((a,), timeout=None)
-            await gate.wait()
-            return await outcome(asked)
-
-        asking = a.ask(ask_and_wait, timeout=None)
-        await until(lambda: system.ledger(a).sent == 2)  # b has asked back
-        gate.set()
-        assert_is_circle(await soon(asking), a, b)
-
-    play(program)
+    doer = system.spawn(Doer)
+    assert_is_circle(await soon(doer.ask(ask_me, timeout=None)), doer)
 
 
-def test_an_actor_that_starts_can_close_a_circle(play: Play) -> None:  # case 25
+async def test_two_that_ask_each_other_at_once_are_a_circle_for_one_of_them(system: ActorSystem) -> None:  # case 25
+    a, b = system.spawn(walk_carefully), system.spawn(walk_carefully)
+    results = [await soon(one) for one in (a.ask((b,), timeout=None), b.ask((a,), timeout=None))]
+    [error] = [result for result in results if result != "the end"]
+    assert_is_circle(error, a, b)
+
+
+async def test_an_ask_that_is_awaited_later_closes_the_circle_then(system: ActorSystem) -> None:  # case 25
+    a, b = system.spawn(Doer), system.spawn(walk_carefully)
+    gate = Event()
+
+    async def ask_and_wait(ctx: Context) -> Any:
+        asked = b.ask((a,), timeout=None)
+        await gate.wait()
+        return await outcome(asked)
+
+    asking = a.ask(ask_and_wait, timeout=None)
+    await until(lambda: system.ledger(a).sent == 2)  # b has asked back
+    gate.set()
+    assert_is_circle(await soon(asking), a, b)
+
+
+async def test_an_actor_that_starts_can_close_a_circle(play: Play, system: ActorSystem) -> None:  # case 25
     class Needy(Echo):
         def __init__(self, parent: Ref) -> None:
             self.parent = parent
@@ -160,219 +144,190 @@ def test_an_actor_that_starts_can_close_a_circle(play: Play) -> None:  # case 25
         async def pre_start(self) -> None:
             await self.parent.ask(hello, timeout=None)
 
-    async def program(system: ActorSystem) -> None:
-        children: list[Ref] = []
+    children: list[Ref] = []
 
-        async def spawn_and_ask(ctx: Context) -> Any:
-            children.append(ctx.spawn(Needy, ctx.self))
-            return await outcome(children[0].ask("?", timeout=None))
+    async def spawn_and_ask(ctx: Context) -> Any:
+        children.append(ctx.spawn(Needy, ctx.self))
+        return await outcome(children[0].ask("?", timeout=None))
 
-        parent = system.spawn(Doer)
-        error = await soon(parent.ask(spawn_and_ask, timeout=None))
-        assert_is_circle(cause_of(error), parent, children[0])
-        if not play.is_elsewhere:  # on threads the parent may be who asks last; the child is answered then
-            assert isinstance(error, ActorTerminated)
-
-    play(program)
+    parent = system.spawn(Doer)
+    error = await soon(parent.ask(spawn_and_ask, timeout=None))
+    assert_is_circle(cause_of(error), parent, children[0])
+    if not play.is_elsewhere:  # on threads the parent may be who asks last; the child is answered then
+        assert isinstance(error, ActorTerminated)
 
 
 # -- replies that somebody else gives
 
 
-def test_a_forwarded_ask_leads_to_who_got_it(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        asker, end = system.spawn(walk_carefully), system.spawn(walk_carefully)
-        between: Ref = system.spawn(lambda ctx, path: ctx.forward(end))
-        assert_is_circle(await soon(asker.ask((between, asker), timeout=None)), asker, end)
-        assert between.is_alive
-
-    play(program)
+async def test_a_forwarded_ask_leads_to_who_got_it(system: ActorSystem) -> None:  # case 25
+    asker, end = system.spawn(walk_carefully), system.spawn(walk_carefully)
+    between: Ref = system.spawn(lambda ctx, path: ctx.forward(end))
+    assert_is_circle(await soon(asker.ask((between, asker), timeout=None)), asker, end)
+    assert between.is_alive
 
 
-def test_who_has_forwarded_an_ask_may_ask_the_asker(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a, c = system.spawn(walk_carefully), system.spawn(walk_carefully)
-        heard: list[Any] = []
+async def test_who_has_forwarded_an_ask_may_ask_the_asker(system: ActorSystem) -> None:  # case 25
+    a, c = system.spawn(walk_carefully), system.spawn(walk_carefully)
+    heard: list[Any] = []
 
-        async def forward_and_ask(ctx: Context, path: Any) -> None:
-            ctx.forward(c)
-            heard.append(await a.ask((), timeout=None))
+    async def forward_and_ask(ctx: Context, path: Any) -> None:
+        ctx.forward(c)
+        heard.append(await a.ask((), timeout=None))
 
-        b: Ref = system.spawn(forward_and_ask)
-        assert await soon(a.ask((b,), timeout=None)) == "the end"
-        await system.settle()
-        assert heard == ["the end"]
-
-    play(program)
+    b: Ref = system.spawn(forward_and_ask)
+    assert await soon(a.ask((b,), timeout=None)) == "the end"
+    await system.settle()
+    assert heard == ["the end"]
 
 
 @pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["forward", "forward to one who waits", "drain"])
-def test_a_circle_can_be_closed_by_handing_an_ask_on(play: Play, way: str) -> None:  # case 25: exact on one loop
-    async def program(system: ActorSystem) -> None:
-        a = system.spawn(walk_carefully)
-        gate = Event()
+@pytest.mark.config(stop_timeout=0.1)
+async def test_a_circle_can_be_closed_by_handing_an_ask_on(
+    system: ActorSystem, way: str
+) -> None:  # case 25: exact on one loop
+    a = system.spawn(walk_carefully)
+    gate = Event()
 
-        async def forward(ctx: Context, path: Any) -> None:
-            await gate.wait()
-            ctx.forward(a if way == "forward" else c)
+    async def forward(ctx: Context, path: Any) -> None:
+        await gate.wait()
+        ctx.forward(a if way == "forward" else c)
 
-        b: Ref = system.spawn(forward, drain=Drain.REDIRECT(a))
-        c = system.spawn(walk_carefully)
-        if way == "drain":
-            b.tell("held")
-        asking = a.ask((b,), timeout=None)
-        await until(lambda: system.ledger(b).sent == (2 if way == "drain" else 1))
-        if way == "forward to one who waits":
-            c.tell((a,))
-            await until(lambda: system.ledger(a).queued)
-            await turns()  # so that it waits
-        if way == "drain":
-            b.stop()
-        gate.set()
-        assert isinstance(await soon(asking), AskDeadlock)
-
-    play(program, stop_timeout=0.1)
+    b: Ref = system.spawn(forward, drain=Drain.REDIRECT(a))
+    c = system.spawn(walk_carefully)
+    if way == "drain":
+        b.tell("held")
+    asking = a.ask((b,), timeout=None)
+    await until(lambda: system.ledger(b).sent == (2 if way == "drain" else 1))
+    if way == "forward to one who waits":
+        c.tell((a,))
+        await until(lambda: system.ledger(a).queued)
+        await turns()  # so that it waits
+    if way == "drain":
+        b.stop()
+    gate.set()
+    assert isinstance(await soon(asking), AskDeadlock)
 
 
 @pytest.mark.parametrize("answer", ["reply", "fail_reply"])
-def test_who_has_answered_may_ask_back(play: Play, answer: str) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a = system.spawn(walk_carefully)
-        cause = ValueError("no")
-        heard: list[Any] = []
+async def test_who_has_answered_may_ask_back(system: ActorSystem, answer: str) -> None:  # case 25
+    a = system.spawn(walk_carefully)
+    cause = ValueError("no")
+    heard: list[Any] = []
 
-        async def answer_and_ask(ctx: Context, _: Any) -> None:
-            if answer == "reply":
-                ctx.reply("yes")
-            else:
-                ctx.fail_reply(cause)
-            heard.append(await a.ask((), timeout=None))
+    async def answer_and_ask(ctx: Context, _: Any) -> None:
+        if answer == "reply":
+            ctx.reply("yes")
+        else:
+            ctx.fail_reply(cause)
+        heard.append(await a.ask((), timeout=None))
 
-        b: Ref = system.spawn(answer_and_ask)
-        assert await soon(a.ask((b,), timeout=None)) == ("yes" if answer == "reply" else cause)
-        await system.settle()
-        assert heard == ["the end"]
-
-    play(program)
+    b: Ref = system.spawn(answer_and_ask)
+    assert await soon(a.ask((b,), timeout=None)) == ("yes" if answer == "reply" else cause)
+    await system.settle()
+    assert heard == ["the end"]
 
 
-def test_a_reply_that_was_put_off_is_no_part_of_a_circle(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        a = system.spawn(walk_carefully)
-        kept: list[Reply] = []
-        heard: list[Any] = []
+async def test_a_reply_that_was_put_off_is_no_part_of_a_circle(system: ActorSystem) -> None:  # case 25
+    a = system.spawn(walk_carefully)
+    kept: list[Reply] = []
+    heard: list[Any] = []
 
-        async def defer_and_ask(ctx: Context, _: Any) -> None:
-            kept.append(ctx.defer_reply())
-            heard.append(await a.ask((), timeout=None))
+    async def defer_and_ask(ctx: Context, _: Any) -> None:
+        kept.append(ctx.defer_reply())
+        heard.append(await a.ask((), timeout=None))
 
-        b: Ref = system.spawn(defer_and_ask)
-        asking = a.ask((b,), timeout=None)
-        await until(lambda: kept and system.ledger(a).queued)  # both wait, and a third can help
-        assert heard == []
-        kept[0].send("by somebody else")
-        assert await soon(asking) == "by somebody else"
-        await system.settle()
-        assert heard == ["the end"]
-
-    play(program)
+    b: Ref = system.spawn(defer_and_ask)
+    asking = a.ask((b,), timeout=None)
+    await until(lambda: kept and system.ledger(a).queued)  # both wait, and a third can help
+    assert heard == []
+    kept[0].send("by somebody else")
+    assert await soon(asking) == "by somebody else"
+    await system.settle()
+    assert heard == ["the end"]
 
 
 # -- waiting in another way
 
 
-def test_waiting_for_the_first_of_two_asks_is_no_deadlock(play: Play) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        b, c = system.spawn(walk_carefully), system.spawn(Keeper, kept)
-        asker = system.spawn(Doer)
+async def test_waiting_for_the_first_of_two_asks_is_no_deadlock(system: ActorSystem) -> None:  # case 25
+    kept: list[Reply] = []
+    b, c = system.spawn(walk_carefully), system.spawn(Keeper, kept)
+    asker = system.spawn(Doer)
 
-        async def first_of_two(ctx: Context) -> Any:
-            path = (asker,)
-            tasks = [asyncio.create_task(outcome(b.ask(path))), asyncio.create_task(outcome(c.ask("?")))]
-            done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in pending:
-                task.cancel()
-            await asyncio.wait(tasks)
-            return [task.result() for task in done]
+    async def first_of_two(ctx: Context) -> Any:
+        path = (asker,)
+        tasks = [asyncio.create_task(outcome(b.ask(path))), asyncio.create_task(outcome(c.ask("?")))]
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return [task.result() for task in done]
 
-        asking = asker.ask(first_of_two, timeout=None)
-        await until(lambda: kept and system.ledger(asker).queued)  # b waits for the asker, which waits for either
-        kept[0].send("first")
-        assert await soon(asking) == ["first"]
-
-    play(program)
+    asking = asker.ask(first_of_two, timeout=None)
+    await until(lambda: kept and system.ledger(asker).queued)  # b waits for the asker, which waits for either
+    kept[0].send("first")
+    assert await soon(asking) == ["first"]
 
 
 @pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["gather", "create_task", "TaskGroup", "pipe_to_self"])
-def test_an_ask_in_a_task_is_no_deadlock_but_a_timeout(play: Play, way: str) -> None:  # case 25
-    clock = ManualClock()
+async def test_an_ask_in_a_task_is_no_deadlock_but_a_timeout(
+    system: ActorSystem, clock: ManualClock, way: str
+) -> None:  # case 25
+    b = system.spawn(walk_carefully)
+    asker = system.spawn(Doer)
 
-    async def program(system: ActorSystem) -> None:
-        b = system.spawn(walk_carefully)
-        asker = system.spawn(Doer)
+    async def ask_in_task(ctx: Context) -> Any:
+        path = (asker,)
+        if way == "gather":
+            return (await asyncio.gather(outcome(b.ask(path, timeout=3.0))))[0]
+        if way == "create_task":
+            return await asyncio.create_task(outcome(b.ask(path, timeout=3.0)))
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(outcome(b.ask(path, timeout=3.0)))
+        return task.result()
 
-        async def ask_in_task(ctx: Context) -> Any:
-            path = (asker,)
-            if way == "gather":
-                return (await asyncio.gather(outcome(b.ask(path, timeout=3.0))))[0]
-            if way == "create_task":
-                return await asyncio.create_task(outcome(b.ask(path, timeout=3.0)))
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(outcome(b.ask(path, timeout=3.0)))
-            return task.result()
+    async def pipe(ctx: Context) -> None:
+        reply = ctx.defer_reply()
 
-        async def pipe(ctx: Context) -> None:
-            reply = ctx.defer_reply()
+        async def done(ctx: Context) -> None:
+            reply.send("piped")
 
-            async def done(ctx: Context) -> None:
-                reply.send("piped")
+        ctx.pipe_to_self(outcome(b.ask((), timeout=3.0)), lambda result: done)
 
-            ctx.pipe_to_self(outcome(b.ask((), timeout=3.0)), lambda result: done)
-
-        asking = asker.ask(pipe if way == "pipe_to_self" else ask_in_task, timeout=None)
-        await clock.advance(2.999)
-        assert asking.done() is (way == "pipe_to_self")
-        await clock.advance(0.001)
-        result = await soon(asking)
-        assert result == "piped" if way == "pipe_to_self" else isinstance(result, AskTimeout)
-
-    play(program, clock=clock)
+    asking = asker.ask(pipe if way == "pipe_to_self" else ask_in_task, timeout=None)
+    await clock.advance(2.999)
+    assert asking.done() is (way == "pipe_to_self")
+    await clock.advance(0.001)
+    result = await soon(asking)
+    assert result == "piped" if way == "pipe_to_self" else isinstance(result, AskTimeout)
 
 
-def test_who_gave_up_waiting_is_no_part_of_a_circle(play: Play) -> None:  # case 25
-    clock = ManualClock()
+async def test_who_gave_up_waiting_is_no_part_of_a_circle(system: ActorSystem, clock: ManualClock) -> None:  # case 25
+    a, b = system.spawn(Doer), system.spawn(Keeper, [])
 
-    async def program(system: ActorSystem) -> None:
-        a, b = system.spawn(Doer), system.spawn(Keeper, [])
+    async def give_up(ctx: Context) -> Any:
+        return type(await outcome(b.ask("?", timeout=1.0)))
 
-        async def give_up(ctx: Context) -> Any:
-            return type(await outcome(b.ask("?", timeout=1.0)))
+    asking = a.ask(give_up, timeout=None)
+    await clock.advance(1.0)
+    assert await soon(asking) is AskTimeout
+    c = system.spawn(walk_carefully)
 
-        asking = a.ask(give_up, timeout=None)
-        await clock.advance(1.0)
-        assert await soon(asking) is AskTimeout
-        c = system.spawn(walk_carefully)
+    async def ask_c(ctx: Context) -> Any:
+        return await c.ask((), timeout=None)
 
-        async def ask_c(ctx: Context) -> Any:
-            return await c.ask((), timeout=None)
-
-        assert await soon(a.ask(ask_c, timeout=None)) == "the end"
-
-    play(program, clock=clock)
+    assert await soon(a.ask(ask_c, timeout=None)) == "the end"
 
 
-def test_a_long_chain_is_no_circle(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        chain = tuple(system.spawn(walk) for _ in range(300))
-        assert await soon(chain[0].ask(chain[1:], timeout=None)) == "the end"
-        # Many that wait for one, and one that asks again, are none either.
-        asks = [start.ask(chain[-2:], timeout=None) for start in chain[:-2]]
-        assert [await soon(one) for one in asks] == ["the end"] * 298
-
-    play(program)
+async def test_a_long_chain_is_no_circle(system: ActorSystem) -> None:
+    chain = tuple(system.spawn(walk) for _ in range(300))
+    assert await soon(chain[0].ask(chain[1:], timeout=None)) == "the end"
+    # Many that wait for one, and one that asks again, are none either.
+    asks = [start.ask(chain[-2:], timeout=None) for start in chain[:-2]]
+    assert [await soon(one) for one in asks] == ["the end"] * 298
 
 
 # -- against a model

@@ -59,49 +59,44 @@ HANDLERS = pytest.mark.parametrize("handler", [raises, raises_later, raises_at_o
 
 @HANDLERS
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_the_asker_gets_what_the_handler_raised(play: Play, where: str, handler: Any) -> None:  # case 27
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(handler)
-        probe = TestProbe(system)
-        await probe.watch(ref)
-        assert await ask_from(where, system, ref, BAD, timeout=None) is BAD
-        notice = await probe.expect_terminated(ref)  # it failed, as if it had not been asked
-        assert (notice.reason.kind, notice.cause) == (ExitKind.FAIL, BAD)
-        assert system.ledger(ref).failed == 1
-
-    play(program)
+async def test_the_asker_gets_what_the_handler_raised(system: ActorSystem, where: str, handler: Any) -> None:  # case 27
+    ref: Ref = system.spawn(handler)
+    probe = TestProbe(system)
+    await probe.watch(ref)
+    assert await ask_from(where, system, ref, BAD, timeout=None) is BAD
+    notice = await probe.expect_terminated(ref)  # it failed, as if it had not been asked
+    assert (notice.reason.kind, notice.cause) == (ExitKind.FAIL, BAD)
+    assert system.ledger(ref).failed == 1
 
 
 @pytest.mark.parametrize("cause", [TimeoutError("mine"), AskTimeout("somebody", 1.0), asyncio.InvalidStateError()])
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_an_exception_that_looks_like_ours_is_the_handlers_own(play: Play, where: str, cause: Exception) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert await ask_from(where, system, system.spawn(raises), cause, timeout=None) is cause
-
-    play(program)
+async def test_an_exception_that_looks_like_ours_is_the_handlers_own(
+    system: ActorSystem, where: str, cause: Exception
+) -> None:
+    assert await ask_from(where, system, system.spawn(raises), cause, timeout=None) is cause
 
 
 @pytest.mark.parametrize("way", ["raised", "failed", "fail_reply", "deferred"])
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_even_a_stop_iteration_is_an_error_to_the_asker(play: Play, where: str, way: str) -> None:  # case 27
+async def test_even_a_stop_iteration_is_an_error_to_the_asker(
+    system: ActorSystem, where: str, way: str
+) -> None:  # case 27
     # `next(iter(()))` in a handler: no future takes such an exception, and to a coroutine it would be a result.
-    async def program(system: ActorSystem) -> None:
-        def receive(ctx: Context, message: Any) -> Any:
-            if way == "raised":
-                return next(iter(()))
-            if way == "failed":
-                return Behaviors.failed(StopIteration("nothing"))
-            if way == "fail_reply":
-                return ctx.fail_reply(StopIteration("nothing"))
-            return ctx.defer_reply().fail(StopIteration("nothing"))
+    def receive(ctx: Context, message: Any) -> Any:
+        if way == "raised":
+            return next(iter(()))
+        if way == "failed":
+            return Behaviors.failed(StopIteration("nothing"))
+        if way == "fail_reply":
+            return ctx.fail_reply(StopIteration("nothing"))
+        return ctx.defer_reply().fail(StopIteration("nothing"))
 
-        ref: Ref = system.spawn(receive)
-        asking = asyncio.create_task(ask_from(where, system, ref, "?", timeout=None))
-        async with asyncio.timeout(120.0):
-            error = await asking
-        assert isinstance(error, Exception)
-
-    play(program)
+    ref: Ref = system.spawn(receive)
+    asking = asyncio.create_task(ask_from(where, system, ref, "?", timeout=None))
+    async with asyncio.timeout(120.0):
+        error = await asking
+    assert isinstance(error, Exception)
 
 
 @HANDLERS
@@ -109,55 +104,46 @@ def test_even_a_stop_iteration_is_an_error_to_the_asker(play: Play, where: str, 
 @pytest.mark.parametrize(
     ("cause", "kind"), [(Panic("worse"), ExitKind.PANIC), (asyncio.CancelledError("uninvited"), ExitKind.FAIL)]
 )
-def test_what_is_no_exception_does_not_end_the_asker(
-    play: Play, cause: BaseException, kind: ExitKind, where: str, handler: Any
+async def test_what_is_no_exception_does_not_end_the_asker(
+    system: ActorSystem, cause: BaseException, kind: ExitKind, where: str, handler: Any
 ) -> None:  # case 27
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(handler)
-        error = await ask_from(where, system, ref, cause, timeout=None)
-        assert isinstance(error, ActorTerminated)
-        assert error.ref == ref
-        reason: Any = error.reason
-        assert (reason.kind, reason.cause) == (kind, cause)
-        assert reason == await ref.terminated()
-
-    play(program)
+    ref: Ref = system.spawn(handler)
+    error = await ask_from(where, system, ref, cause, timeout=None)
+    assert isinstance(error, ActorTerminated)
+    assert error.ref == ref
+    reason: Any = error.reason
+    assert (reason.kind, reason.cause) == (kind, cause)
+    assert reason == await ref.terminated()
 
 
-def test_an_asker_that_does_not_catch_it_fails_with_the_same(play: Play) -> None:  # case 27
-    async def program(system: ActorSystem) -> None:
-        async def pass_on(ctx: Context, path: list[Ref]) -> Any:
-            return await path[0].ask(path[1:] or BAD, timeout=None)
+async def test_an_asker_that_does_not_catch_it_fails_with_the_same(system: ActorSystem) -> None:  # case 27
+    async def pass_on(ctx: Context, path: list[Ref]) -> Any:
+        return await path[0].ask(path[1:] or BAD, timeout=None)
 
-        path: list[Ref] = [*(system.spawn(pass_on) for _ in range(3)), system.spawn(raises)]
-        assert await outcome(path[0].ask(path[1:])) is BAD
-        assert [(await ref.terminated()).cause for ref in path] == [BAD] * 4
-
-    play(program)
+    path: list[Ref] = [*(system.spawn(pass_on) for _ in range(3)), system.spawn(raises)]
+    assert await outcome(path[0].ask(path[1:])) is BAD
+    assert [(await ref.terminated()).cause for ref in path] == [BAD] * 4
 
 
 @pytest.mark.real
-def test_an_error_that_was_awaited_late_is_not_reported_as_forgotten(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        reported: list[Any] = []
+async def test_an_error_that_was_awaited_late_is_not_reported_as_forgotten(system: ActorSystem) -> None:
+    reported: list[Any] = []
 
-        async def ask() -> Any:
-            asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-            asked = dead.ask("?", timeout=None)
-            await until(asked.done)
-            kind = type(await outcome(asked))
-            del asked
-            await asyncio.sleep(0)
-            gc.collect()
-            return kind
+    async def ask() -> Any:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        asked = dead.ask("?", timeout=None)
+        await until(asked.done)
+        kind = type(await outcome(asked))
+        del asked
+        await asyncio.sleep(0)
+        gc.collect()
+        return kind
 
-        dead: Ref = system.spawn(raises)
-        dead.stop()
-        await dead.terminated()
-        assert await in_thread(lambda: asyncio.run(ask())) is ActorTerminated
-        assert reported == []
-
-    play(program)
+    dead: Ref = system.spawn(raises)
+    dead.stop()
+    await dead.terminated()
+    assert await in_thread(lambda: asyncio.run(ask())) is ActorTerminated
+    assert reported == []
 
 
 # -- case 28
@@ -262,35 +248,34 @@ def test_the_reply_to_a_cancelled_asker_is_a_dead_letter(play: Play, cancel: Any
 
 
 @pytest.mark.parametrize("asker", ["task", "handler"])
-def test_a_reply_that_its_asker_did_not_live_to_see_is_a_dead_letter(play: Play, asker: str) -> None:  # case 28
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
+async def test_a_reply_that_its_asker_did_not_live_to_see_is_a_dead_letter(
+    system: ActorSystem, asker: str
+) -> None:  # case 28
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
 
-        async def receive(ctx: Context, _: Any) -> Any:
-            return await keeper.ask("?", timeout=None)
+    async def receive(ctx: Context, _: Any) -> Any:
+        return await keeper.ask("?", timeout=None)
 
-        task = asyncio.create_task(outcome(keeper.ask("?"))) if asker == "task" else None
-        ref: Ref = system.spawn(receive)
+    task = asyncio.create_task(outcome(keeper.ask("?"))) if asker == "task" else None
+    ref: Ref = system.spawn(receive)
+    if task is None:
+        ref.tell(None)
+    await until(lambda: kept)
+    with standstill(system):
+        kept.pop().send("seen by nobody")  # the asker can go on, and before it does
         if task is None:
-            ref.tell(None)
-        await until(lambda: kept)
-        with standstill(system):
-            kept.pop().send("seen by nobody")  # the asker can go on, and before it does
-            if task is None:
-                ref.kill()
-            else:
-                task.cancel()
-        if task is None:
-            await ref.terminated()
+            ref.kill()
         else:
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["seen by nobody"]
-        assert system.ledger().late_replies == 1
-
-    play(program)
+            task.cancel()
+    if task is None:
+        await ref.terminated()
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["seen by nobody"]
+    assert system.ledger().late_replies == 1
 
 
 def asks_in_memory() -> int:
@@ -299,34 +284,32 @@ def asks_in_memory() -> int:
 
 
 @pytest.mark.parametrize("replies", ["kept", "lost"])
-def test_asks_that_were_given_up_leave_nothing_behind(play: Play, replies: str) -> None:  # case 28
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        before = asks_in_memory()
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
-        asked = [keeper.ask(number, timeout=1.0) for number in range(100)]
-        await system.settle()
-        assert asks_in_memory() >= before + 100
-        assert all(one.cancel() for one in asked[:50])
-        await clock.advance(1.0)
-        assert [type(await outcome(one)) for one in asked[50:]] == [AskTimeout] * 50
-        if replies == "kept":
-            while kept:
-                kept.pop().send("late")
-        asked.clear()
-        kept.clear()
-        await system.settle()
-        await until(lambda: asks_in_memory() == before)  # a thread may still be about to let go of the last
-        assert system.snapshot().timers == 0
-        assert keeper.is_alive
-
-    play(program, clock=clock)
+async def test_asks_that_were_given_up_leave_nothing_behind(
+    system: ActorSystem, clock: ManualClock, replies: str
+) -> None:  # case 28
+    before = asks_in_memory()
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
+    asked = [keeper.ask(number, timeout=1.0) for number in range(100)]
+    await system.settle()
+    assert asks_in_memory() >= before + 100
+    assert all(one.cancel() for one in asked[:50])
+    await clock.advance(1.0)
+    assert [type(await outcome(one)) for one in asked[50:]] == [AskTimeout] * 50
+    if replies == "kept":
+        while kept:
+            kept.pop().send("late")
+    asked.clear()
+    kept.clear()
+    await system.settle()
+    await until(lambda: asks_in_memory() == before)  # a thread may still be about to let go of the last
+    assert system.snapshot().timers == 0
+    assert keeper.is_alive
 
 
-def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # case 29
-    clock = ManualClock()
+async def test_ten_thousand_asks_of_one_slow_actor_all_end(
+    play: Play, system: ActorSystem, clock: ManualClock
+) -> None:  # case 29
 
     class Slow(Actor[int, int]):
         """Takes a tenth of a second for each: it asks somebody who never answers."""
@@ -338,23 +321,20 @@ def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play) -> None:  # cas
             await outcome(self.silent.ask(message, timeout=0.1))
             return message
 
-    async def program(system: ActorSystem) -> None:
-        slow = system.spawn(Slow, system.spawn(Keeper, []), mailbox=MailboxConfig(capacity=500))
-        with standstill(system):
-            asked = [slow.ask(number, timeout=5.0) for number in range(play.many(10_000))]
-        ending = asyncio.gather(*map(outcome, asked))
-        await clock.advance(100.0)
-        ends = await ending
-        assert all(one.done() for one in asked)
-        kinds = Counter(type(end) for end in ends)
-        assert set(kinds) == {int, MailboxFull, AskTimeout}
-        assert kinds[int] + kinds[AskTimeout] == 500  # as many as were let in
-        assert kinds[int] in (49, 50)
-        assert all(end == number for number, end in enumerate(ends) if isinstance(end, int))
-        assert all(end.message == number for number, end in enumerate(ends) if isinstance(end, MailboxFull))
-        ledger = system.ledger()
-        assert ledger.late_replies == kinds[AskTimeout]
-        assert system.ledger(slow).rejected == kinds[MailboxFull]
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    slow = system.spawn(Slow, system.spawn(Keeper, []), mailbox=MailboxConfig(capacity=500))
+    with standstill(system):
+        asked = [slow.ask(number, timeout=5.0) for number in range(play.many(10_000))]
+    ending = asyncio.gather(*map(outcome, asked))
+    await clock.advance(100.0)
+    ends = await ending
+    assert all(one.done() for one in asked)
+    kinds = Counter(type(end) for end in ends)
+    assert set(kinds) == {int, MailboxFull, AskTimeout}
+    assert kinds[int] + kinds[AskTimeout] == 500  # as many as were let in
+    assert kinds[int] in (49, 50)
+    assert all(end == number for number, end in enumerate(ends) if isinstance(end, int))
+    assert all(end.message == number for number, end in enumerate(ends) if isinstance(end, MailboxFull))
+    ledger = system.ledger()
+    assert ledger.late_replies == kinds[AskTimeout]
+    assert system.ledger(slow).rejected == kinds[MailboxFull]
+    assert system.snapshot().timers == 0

@@ -55,7 +55,9 @@ def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_aslee
 
 
 @pytest.mark.parametrize("fate", ["unhandled", "dead_letter", "drop"])
-def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(play: Play, fate: str) -> None:  # cases 25, 26
+async def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(
+    system: ActorSystem, fate: str
+) -> None:  # cases 25, 26
     asks: list[Any] = []
     heard: list[bool] = []
 
@@ -66,21 +68,18 @@ def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(play: P
         def message_dropped(self, ref: Any, message: Any, lane: Any) -> None:
             heard.append(asks[0].done())
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Observer())
-        ref = system.spawn(
-            lambda ctx, message: Behaviors.unhandled, drain=Drain.DROP if fate == "drop" else Drain.DEAD_LETTER
-        )
-        await ref.started()
-        with standstill(system):
-            asks.append(ref.ask("message", timeout=None))
-            if fate != "unhandled":
-                ref.stop()
-        with pytest.raises(GreenroomError):
-            await asks[0]
-        assert heard == [False]
-
-    play(program)
+    system.observers.add(Observer())
+    ref = system.spawn(
+        lambda ctx, message: Behaviors.unhandled, drain=Drain.DROP if fate == "drop" else Drain.DEAD_LETTER
+    )
+    await ref.started()
+    with standstill(system):
+        asks.append(ref.ask("message", timeout=None))
+        if fate != "unhandled":
+            ref.stop()
+    with pytest.raises(GreenroomError):
+        await asks[0]
+    assert heard == [False]
 
 
 @pytest.mark.real
@@ -135,34 +134,31 @@ def test_a_failure_on_another_thread_comes_back_too(play: Play) -> None:
         play(program)
 
 
-def test_when_one_who_awaits_an_ask_is_cancelled_so_are_the_others(play: Play) -> None:  # case 28
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
+async def test_when_one_who_awaits_an_ask_is_cancelled_so_are_the_others(system: ActorSystem) -> None:  # case 28
+    gate = Gate()
 
-        async def slow(ctx: Context, message: object) -> None:
-            await gate
+    async def slow(ctx: Context, message: object) -> None:
+        await gate
 
-        async def asks(ctx: Context, message: object) -> str:
-            asked = target.ask("x", timeout=None)
+    async def asks(ctx: Context, message: object) -> str:
+        asked = target.ask("x", timeout=None)
 
-            async def awaits() -> object:
-                return await asked
+        async def awaits() -> object:
+            return await asked
 
-            task = asyncio.create_task(awaits())
-            aio = asyncio.get_running_loop()
-            aio.call_soon(lambda: aio.call_soon(task.cancel))
-            try:
-                await asked
-            except asyncio.CancelledError:
-                return "cancelled"
-            return "answered"
+        task = asyncio.create_task(awaits())
+        aio = asyncio.get_running_loop()
+        aio.call_soon(lambda: aio.call_soon(task.cancel))
+        try:
+            await asked
+        except asyncio.CancelledError:
+            return "cancelled"
+        return "answered"
 
-        target = system.spawn(slow)
-        async with asyncio.timeout(PATIENCE):
-            assert await system.spawn(asks).ask("go", timeout=None) == "cancelled"
-        gate.set_result(None)
-
-    play(program)
+    target = system.spawn(slow)
+    async with asyncio.timeout(PATIENCE):
+        assert await system.spawn(asks).ask("go", timeout=None) == "cancelled"
+    gate.set_result(None)
 
 
 def test_answers_that_race_with_the_asker_s_patience_are_given_or_late() -> None:  # case 23
@@ -233,12 +229,9 @@ def test_asking_a_system_that_does_not_run_yet_says_so() -> None:  # J9
 
 
 @pytest.mark.parametrize("what", ["inspect", "terminated"])
-def test_an_actor_that_waits_for_itself_is_told_so(play: Play, what: str) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        async def waits(ctx: Context, message: object) -> None:
-            await getattr(ctx.self, what)()
+async def test_an_actor_that_waits_for_itself_is_told_so(system: ActorSystem, what: str) -> None:  # J9
+    async def waits(ctx: Context, message: object) -> None:
+        await getattr(ctx.self, what)()
 
-        with pytest.raises(WaitsForItself, match="its own"):
-            await system.spawn(waits).ask("go")
-
-    play(program)
+    with pytest.raises(WaitsForItself, match="its own"):
+        await system.spawn(waits).ask("go")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,6 @@ from greenroom.errors import AlreadyReplied, NoMessage, WaitsForItself, WrongThr
 from greenroom.testing import TestProbe
 from tests.conformance.askers import ANYWHERE, Echo, Keeper, Ref, ask_from, in_thread, outcome, pass_time, until
 from tests.conformance.cast import FOREIGN
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 BAD = ValueError("bad")
 
@@ -52,73 +49,61 @@ class Worker(Actor[Any, Any]):
 
 @pytest.mark.parametrize("question", ["?", None, BAD])
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_another_actor_can_give_the_reply(play: Play, where: str, question: Any) -> None:  # case 26
-    async def program(system: ActorSystem) -> None:
-        delegate = system.spawn(Delegate, system.spawn(Worker))
-        assert await ask_from(where, system, delegate, question, timeout=None) is question
-        assert delegate.is_alive
-        assert system.ledger().late_replies == system.dead_letters.count == 0
-
-    play(program)
+async def test_another_actor_can_give_the_reply(system: ActorSystem, where: str, question: Any) -> None:  # case 26
+    delegate = system.spawn(Delegate, system.spawn(Worker))
+    assert await ask_from(where, system, delegate, question, timeout=None) is question
+    assert delegate.is_alive
+    assert system.ledger().late_replies == system.dead_letters.count == 0
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_another_thread_can_give_the_reply(play: Play, where: str) -> None:  # case 26
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
-        for act, expected in ((lambda reply: reply.send(1), 1), (lambda reply: reply.fail(BAD), BAD)):
-            if where == "handler" and (old := system.actor("asker")) is not None:
-                old.stop()
-                await old.terminated()
-            asking = asyncio.create_task(ask_from(where, system, keeper, "?", timeout=None))
-            await until(lambda: kept)
-            reply = kept.pop()
-            await in_thread(lambda act=act, reply=reply: act(reply))  # type: ignore[misc]
-            assert await asking == expected
-
-    play(program)
+async def test_another_thread_can_give_the_reply(system: ActorSystem, where: str) -> None:  # case 26
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
+    for act, expected in ((lambda reply: reply.send(1), 1), (lambda reply: reply.fail(BAD), BAD)):
+        if where == "handler" and (old := system.actor("asker")) is not None:
+            old.stop()
+            await old.terminated()
+        asking = asyncio.create_task(ask_from(where, system, keeper, "?", timeout=None))
+        await until(lambda: kept)
+        reply = kept.pop()
+        await in_thread(lambda act=act, reply=reply: act(reply))  # type: ignore[misc]
+        assert await asking == expected
 
 
 @pytest.mark.parametrize("first", ["send", "fail"])
 @pytest.mark.parametrize("second", ["send", "fail"])
-def test_a_second_reply_is_an_error(play: Play, first: str, second: str) -> None:  # case 26: once
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
-        values = {"send": 1, "fail": BAD}
-        asked = keeper.ask("?")
-        await system.settle()
-        getattr(kept[0], first)(values[first])
-        with pytest.raises(AlreadyReplied):
-            getattr(kept[0], second)(values[second])
-        assert await outcome(asked) == values[first]
-
-    play(program)
+async def test_a_second_reply_is_an_error(system: ActorSystem, first: str, second: str) -> None:  # case 26: once
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
+    values = {"send": 1, "fail": BAD}
+    asked = keeper.ask("?")
+    await system.settle()
+    getattr(kept[0], first)(values[first])
+    with pytest.raises(AlreadyReplied):
+        getattr(kept[0], second)(values[second])
+    assert await outcome(asked) == values[first]
 
 
 @pytest.mark.real
-def test_of_many_threads_one_gives_the_reply(play: Play) -> None:  # case 26: once
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        asked = system.spawn(Keeper, kept).ask("?", timeout=None)
-        await system.settle()
-        start = threading.Barrier(8)
+async def test_of_many_threads_one_gives_the_reply(system: ActorSystem) -> None:  # case 26: once
+    kept: list[Reply] = []
+    asked = system.spawn(Keeper, kept).ask("?", timeout=None)
+    await system.settle()
+    start = threading.Barrier(8)
 
-        def send(number: int) -> int | None:
-            start.wait(10.0)
-            try:
-                kept[0].send(number)
-            except AlreadyReplied:
-                return None
-            return number
+    def send(number: int) -> int | None:
+        start.wait(10.0)
+        try:
+            kept[0].send(number)
+        except AlreadyReplied:
+            return None
+        return number
 
-        given = await asyncio.gather(*(in_thread(lambda number=number: send(number)) for number in range(8)))  # type: ignore[misc]
-        [winner] = [number for number in given if number is not None]
-        assert await asked == winner
-
-    play(program)
+    given = await asyncio.gather(*(in_thread(lambda number=number: send(number)) for number in range(8)))  # type: ignore[misc]
+    [winner] = [number for number in given if number is not None]
+    assert await asked == winner
 
 
 def reply_twice(ctx: Context) -> None:
@@ -148,38 +133,32 @@ def defer_twice(ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("act", [reply_twice, fail_after_reply, defer_after_reply, reply_after_defer, defer_twice])
-def test_a_message_is_answered_once_by_whatever_means(play: Play, act: Any) -> None:  # case 26: once
-    async def program(system: ActorSystem) -> None:
-        errors: list[AlreadyReplied] = []
+async def test_a_message_is_answered_once_by_whatever_means(system: ActorSystem, act: Any) -> None:  # case 26: once
+    errors: list[AlreadyReplied] = []
 
-        def receive(ctx: Context, message: Any) -> None:
-            try:
-                act(ctx)
-            except AlreadyReplied as exc:
-                errors.append(exc)
+    def receive(ctx: Context, message: Any) -> None:
+        try:
+            act(ctx)
+        except AlreadyReplied as exc:
+            errors.append(exc)
 
-        ref: Ref = system.spawn(receive)
-        assert await outcome(ref.ask("?")) == 1
-        await system.settle()
-        assert len(errors) == 1
-
-    play(program)
+    ref: Ref = system.spawn(receive)
+    assert await outcome(ref.ask("?")) == 1
+    await system.settle()
+    assert len(errors) == 1
 
 
-def test_a_reply_that_fails_needs_an_exception(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        asked = system.spawn(Keeper, kept).ask("?")
-        await system.settle()
-        with pytest.raises(TypeError):
-            kept[0].fail("no exception")  # type: ignore[arg-type]
-        kept[0].send("still open")
-        assert await asked == "still open"
-
-    play(program)
+async def test_a_reply_that_fails_needs_an_exception(system: ActorSystem) -> None:
+    kept: list[Reply] = []
+    asked = system.spawn(Keeper, kept).ask("?")
+    await system.settle()
+    with pytest.raises(TypeError):
+        kept[0].fail("no exception")  # type: ignore[arg-type]
+    kept[0].send("still open")
+    assert await asked == "still open"
 
 
-def test_there_is_nothing_to_answer_outside_a_message(play: Play) -> None:
+async def test_there_is_nothing_to_answer_outside_a_message(system: ActorSystem) -> None:
     class Eager(Echo):
         def __init__(self, errors: list[Any]) -> None:
             self.errors = errors
@@ -193,119 +172,101 @@ def test_there_is_nothing_to_answer_outside_a_message(play: Play) -> None:
             with pytest.raises(NoMessage):
                 self.ctx.forward(target)
 
-    async def program(system: ActorSystem) -> None:
-        errors: list[Any] = []
-        ref = system.spawn(Eager, errors)
-        await ref.started()
-        assert errors == [True] * 3
-
-    play(program)
+    errors: list[Any] = []
+    ref = system.spawn(Eager, errors)
+    await ref.started()
+    assert errors == [True] * 3
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "raise", "shutdown"])
-def test_an_actor_that_ends_owes_nothing_any_more(play: Play, how: str) -> None:  # case 24, 26
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
+async def test_an_actor_that_ends_owes_nothing_any_more(system: ActorSystem, how: str) -> None:  # case 24, 26
+    kept: list[Reply] = []
 
-        def defer(ctx: Context, message: Any) -> Any:
-            kept.append(ctx.defer_reply())
-            if message == "raise":
-                raise BAD.with_traceback(None)
+    def defer(ctx: Context, message: Any) -> Any:
+        kept.append(ctx.defer_reply())
+        if message == "raise":
+            raise BAD.with_traceback(None)
 
-        ref: Ref = system.spawn(defer)
-        asked = ref.ask(how, timeout=None)
-        await until(lambda: kept)
-        if how in ("stop", "kill"):
-            getattr(ref, how)()
-        elif how == "shutdown":
-            await system.shutdown()
-        error = await outcome(asked)
-        assert isinstance(error, ActorTerminated)
-        assert error.reason == await ref.terminated()
-        if how == "raise":
-            assert (await ref.terminated()).cause is BAD
-
-    play(program)
+    ref: Ref = system.spawn(defer)
+    asked = ref.ask(how, timeout=None)
+    await until(lambda: kept)
+    if how in ("stop", "kill"):
+        getattr(ref, how)()
+    elif how == "shutdown":
+        await system.shutdown()
+    error = await outcome(asked)
+    assert isinstance(error, ActorTerminated)
+    assert error.reason == await ref.terminated()
+    if how == "raise":
+        assert (await ref.terminated()).cause is BAD
 
 
-def test_a_deferred_reply_of_an_ended_actor_is_a_dead_letter(play: Play) -> None:  # late_replies
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
-        asked = keeper.ask("?")
-        await system.settle()
-        keeper.stop()
-        assert isinstance(await outcome(asked), ActorTerminated)
-        kept[0].send("nobody waits any more")
-        await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["nobody waits any more"]
-        assert system.ledger().late_replies == 1
-
-    play(program)
+async def test_a_deferred_reply_of_an_ended_actor_is_a_dead_letter(system: ActorSystem) -> None:  # late_replies
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
+    asked = keeper.ask("?")
+    await system.settle()
+    keeper.stop()
+    assert isinstance(await outcome(asked), ActorTerminated)
+    kept[0].send("nobody waits any more")
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["nobody waits any more"]
+    assert system.ledger().late_replies == 1
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_deferred_reply_to_what_was_told_goes_to_its_sender(play: Play, foreign: bool) -> None:  # M12
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        probe = TestProbe(system)
-        keeper = system.spawn(Keeper, kept)
-        keeper.tell("?", sender=probe.ref)
-        await system.settle()
-        if foreign:
-            await in_thread(lambda: kept[0].send("later"))
-        else:
-            kept[0].send("later")
-        assert await probe.receive() == "later"
-        assert probe.last_sender == keeper
-        with pytest.raises(AlreadyReplied):
-            kept[0].send("again")
-
-    play(program)
+async def test_a_deferred_reply_to_what_was_told_goes_to_its_sender(system: ActorSystem, foreign: bool) -> None:  # M12
+    kept: list[Reply] = []
+    probe = TestProbe(system)
+    keeper = system.spawn(Keeper, kept)
+    keeper.tell("?", sender=probe.ref)
+    await system.settle()
+    if foreign:
+        await in_thread(lambda: kept[0].send("later"))
+    else:
+        kept[0].send("later")
+    assert await probe.receive() == "later"
+    assert probe.last_sender == keeper
+    with pytest.raises(AlreadyReplied):
+        kept[0].send("again")
 
 
-def test_late_replies_are_counted_one_by_one_and_told_to_subscribers(play: Play) -> None:  # case 23
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        letters: list[Any] = []
-        system.dead_letters.subscribe(letters.append)
-        probe = TestProbe(system)
-        system.dead_letters.subscribe(probe.ref)
-        keeper = system.spawn(Keeper, kept)
-        asked = [keeper.ask(number, timeout=1.0) for number in range(10)]
-        await clock.advance(0.5)
-        for number in range(5):
-            kept[number].send(number)
-        await clock.advance(0.5)
-        ends = [await outcome(one) for one in asked]
-        assert ends[:5] == list(range(5))
-        assert [type(end) for end in ends[5:]] == [AskTimeout] * 5
-        for number in range(5, 10):
-            kept[number].send(number)
-        await system.settle()
-        assert [letter.message for letter in letters] == list(range(5, 10))
-        assert [letter.message for letter in probe.messages] == list(range(5, 10))
-        assert {letter.time for letter in letters} == {1.0}
-        ledger = system.ledger()
-        assert (ledger.late_replies, ledger.dead_lettered, ledger.balanced) == (5, 0, True)  # outside the balance
-        assert system.dead_letters.count == 5
-
-    play(program, clock=clock)
+async def test_late_replies_are_counted_one_by_one_and_told_to_subscribers(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 23
+    kept: list[Reply] = []
+    letters: list[Any] = []
+    system.dead_letters.subscribe(letters.append)
+    probe = TestProbe(system)
+    system.dead_letters.subscribe(probe.ref)
+    keeper = system.spawn(Keeper, kept)
+    asked = [keeper.ask(number, timeout=1.0) for number in range(10)]
+    await clock.advance(0.5)
+    for number in range(5):
+        kept[number].send(number)
+    await clock.advance(0.5)
+    ends = [await outcome(one) for one in asked]
+    assert ends[:5] == list(range(5))
+    assert [type(end) for end in ends[5:]] == [AskTimeout] * 5
+    for number in range(5, 10):
+        kept[number].send(number)
+    await system.settle()
+    assert [letter.message for letter in letters] == list(range(5, 10))
+    assert [letter.message for letter in probe.messages] == list(range(5, 10))
+    assert {letter.time for letter in letters} == {1.0}
+    ledger = system.ledger()
+    assert (ledger.late_replies, ledger.dead_lettered, ledger.balanced) == (5, 0, True)  # outside the balance
+    assert system.dead_letters.count == 5
 
 
-def test_neither_an_ask_nor_a_reply_can_be_pickled(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        asked = system.spawn(Keeper, kept).ask("?")
-        await system.settle()
-        for thing in (asked, kept[0]):
-            with pytest.raises(TypeError):
-                pickle.dumps(thing)
-        asked.cancel()
-
-    play(program)
+async def test_neither_an_ask_nor_a_reply_can_be_pickled(system: ActorSystem) -> None:
+    kept: list[Reply] = []
+    asked = system.spawn(Keeper, kept).ask("?")
+    await system.settle()
+    for thing in (asked, kept[0]):
+        with pytest.raises(TypeError):
+            pickle.dumps(thing)
+    asked.cancel()
 
 
 # -- asking without a loop
@@ -333,54 +294,44 @@ def test_a_plain_program_asks_by_ask_sync() -> None:
 
 
 @pytest.mark.real
-def test_ask_without_a_loop_says_to_use_ask_sync(play: Play) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo)
-        with pytest.raises(WrongThread, match="ask_sync"):
-            await in_thread(lambda: ref.ask("?"))
-        assert system.ledger(ref).sent == 0
-
-    play(program)
+async def test_ask_without_a_loop_says_to_use_ask_sync(system: ActorSystem) -> None:  # J9
+    ref = system.spawn(Echo)
+    with pytest.raises(WrongThread, match="ask_sync"):
+        await in_thread(lambda: ref.ask("?"))
+    assert system.ledger(ref).sent == 0
 
 
 @pytest.mark.at_home
-def test_ask_sync_is_refused_on_the_systems_own_thread(play: Play) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo)
-        with pytest.raises(WaitsForItself):
-            ref.ask_sync("?")
-        handler: Ref = system.spawn(lambda ctx, message: ref.ask_sync(message))
-        assert isinstance(await outcome(handler.ask("?")), WaitsForItself)
-        assert system.ledger(ref).sent == 0
-
-    play(program)
+async def test_ask_sync_is_refused_on_the_systems_own_thread(system: ActorSystem) -> None:  # J9
+    ref = system.spawn(Echo)
+    with pytest.raises(WaitsForItself):
+        ref.ask_sync("?")
+    handler: Ref = system.spawn(lambda ctx, message: ref.ask_sync(message))
+    assert isinstance(await outcome(handler.ask("?")), WaitsForItself)
+    assert system.ledger(ref).sent == 0
 
 
 @pytest.mark.real
-def test_ask_sync_is_refused_on_the_thread_of_any_loop(play: Play) -> None:  # the contract: a plain thread
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo)
+async def test_ask_sync_is_refused_on_the_thread_of_any_loop(
+    system: ActorSystem,
+) -> None:  # the contract: a plain thread
+    ref = system.spawn(Echo)
 
-        async def elsewhere() -> Any:
-            return ref.ask_sync("?", timeout=1.0)
+    async def elsewhere() -> Any:
+        return ref.ask_sync("?", timeout=1.0)
 
-        with pytest.raises((WaitsForItself, WrongThread)):
-            await in_thread(lambda: asyncio.run(elsewhere()))
-        assert system.ledger(ref).sent == 0
-
-    play(program)
+    with pytest.raises((WaitsForItself, WrongThread)):
+        await in_thread(lambda: asyncio.run(elsewhere()))
+    assert system.ledger(ref).sent == 0
 
 
 @pytest.mark.real
-def test_the_clock_of_the_system_times_ask_sync_too(play: Play) -> None:  # nothing reads the wall clock by itself
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        keeper = system.spawn(Keeper, [])
-        asking = asyncio.create_task(ask_from("plain thread", system, keeper, "?", timeout=1000.0))
-        async with asyncio.timeout(120.0):
-            error = await pass_time(clock, asking)
-        assert isinstance(error, AskTimeout)
-        assert error.timeout == 1000.0
-
-    play(program, clock=clock)
+async def test_the_clock_of_the_system_times_ask_sync_too(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # nothing reads the wall clock by itself
+    keeper = system.spawn(Keeper, [])
+    asking = asyncio.create_task(ask_from("plain thread", system, keeper, "?", timeout=1000.0))
+    async with asyncio.timeout(120.0):
+        error = await pass_time(clock, asking)
+    assert isinstance(error, AskTimeout)
+    assert error.timeout == 1000.0

@@ -60,8 +60,10 @@ def test_what_a_forced_actor_had_stashed_is_accounted_for(play: Play) -> None:  
 
 
 @pytest.mark.parametrize("hook", ["pre_stop", "on_terminated"])
-def test_a_hook_that_hangs_does_not_keep_what_is_queued_from_its_drain(play: Play, hook: str) -> None:  # M10
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_hook_that_hangs_does_not_keep_what_is_queued_from_its_drain(
+    system: ActorSystem, clock: ManualClock, hook: str
+) -> None:  # M10
     other: Any = None
 
     class Hanging(Actor[Any, Any]):
@@ -76,27 +78,24 @@ def test_a_hook_that_hangs_does_not_keep_what_is_queued_from_its_drain(play: Pla
         await ignore_cancellation()
 
     setattr(Hanging, hook, hang)
-
-    async def program(system: ActorSystem) -> None:
-        nonlocal other
-        probe = TestProbe(system)
-        other = system.spawn(lambda ctx, message: None)
-        ref = system.spawn(Hanging, drain=Drain.REDIRECT(probe.ref))
-        ref.tell("stashed")
-        if hook == "on_terminated":
-            ref.tell("watch")
-        await clock.advance(0.0)
-        ref.stop()
-        await pass_deadlines(clock)
-        assert (await ref.terminated()).kind is ExitKind.KILLED
-        await probe.expect("stashed")
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    probe = TestProbe(system)
+    other = system.spawn(lambda ctx, message: None)
+    ref = system.spawn(Hanging, drain=Drain.REDIRECT(probe.ref))
+    ref.tell("stashed")
+    if hook == "on_terminated":
+        ref.tell("watch")
+    await clock.advance(0.0)
+    ref.stop()
+    await pass_deadlines(clock)
+    assert (await ref.terminated()).kind is ExitKind.KILLED
+    await probe.expect("stashed")
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, GeneratorExit, ValueError])
 @pytest.mark.parametrize("hooked", [True, False])
-def test_a_dead_letter_subscriber_that_raises_hinders_no_end(play: Play, error: Any, hooked: bool) -> None:  # M8
+async def test_a_dead_letter_subscriber_that_raises_hinders_no_end(
+    system: ActorSystem, error: Any, hooked: bool
+) -> None:  # M8
     seen: list[str] = []
 
     class Plain(Actor[Any, Any]):
@@ -110,80 +109,66 @@ def test_a_dead_letter_subscriber_that_raises_hinders_no_end(play: Play, error: 
     def raises(letter: object) -> None:
         raise error
 
-    async def program(system: ActorSystem) -> None:
-        system.dead_letters.subscribe(raises)
-        probe = TestProbe(system)
-        ref = system.spawn(Hooked if hooked else Plain)
-        await probe.watch(ref)
-        ref.tell(1)
-        ref.stop()
-        await probe.expect_terminated(ref)
-        assert seen == (["post_stop"] if hooked else [])
-
-    play(program)
+    system.dead_letters.subscribe(raises)
+    probe = TestProbe(system)
+    ref = system.spawn(Hooked if hooked else Plain)
+    await probe.watch(ref)
+    ref.tell(1)
+    ref.stop()
+    await probe.expect_terminated(ref)
+    assert seen == (["post_stop"] if hooked else [])
 
 
-def test_an_observer_that_raises_a_cancellation_is_taken_off_and_harms_nobody(play: Play) -> None:  # J16
+async def test_an_observer_that_raises_a_cancellation_is_taken_off_and_harms_nobody(system: ActorSystem) -> None:  # J16
     class Observer:
         def actor_started(self, ref: object) -> None:
             raise asyncio.CancelledError
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Observer())
-        assert await system.spawn(lambda ctx, message: message).ask(1) == 1
-
-    play(program)
+    system.observers.add(Observer())
+    assert await system.spawn(lambda ctx, message: message).ask(1) == 1
 
 
-def test_a_dead_subscriber_is_told_of_no_more_dead_letters(play: Play) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        subscriber, target = system.spawn(lambda ctx, message: None), system.spawn(lambda ctx, message: None)
-        system.dead_letters.subscribe(subscriber)
-        for ref in (subscriber, target):
-            ref.stop()
-            await ref.terminated()
-        for number in range(5):
-            target.tell(number)
-        assert system.ledger().dead_lettered == system.dead_letters.count == 5
-
-    play(program)
+async def test_a_dead_subscriber_is_told_of_no_more_dead_letters(system: ActorSystem) -> None:  # M10
+    subscriber, target = system.spawn(lambda ctx, message: None), system.spawn(lambda ctx, message: None)
+    system.dead_letters.subscribe(subscriber)
+    for ref in (subscriber, target):
+        ref.stop()
+        await ref.terminated()
+    for number in range(5):
+        target.tell(number)
+    assert system.ledger().dead_lettered == system.dead_letters.count == 5
 
 
-def test_a_cancellation_as_the_cause_of_a_failure_is_a_failure(play: Play) -> None:  # J5
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_cancellation_as_the_cause_of_a_failure_is_a_failure(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J5
+    async def waits(ctx: Context, message: object) -> None:
+        await asyncio.get_running_loop().create_future()
 
-    async def program(system: ActorSystem) -> None:
-        async def waits(ctx: Context, message: object) -> None:
-            await asyncio.get_running_loop().create_future()
-
-        ref = system.spawn(waits)
-        ref.tell("in hand")
-        await clock.advance(0.0)
-        cause = asyncio.CancelledError()
-        ref.fail(cause)
-        await pass_deadlines(clock)
-        async with asyncio.timeout(PATIENCE):
-            assert (await ref.terminated()).cause is cause
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref = system.spawn(waits)
+    ref.tell("in hand")
+    await clock.advance(0.0)
+    cause = asyncio.CancelledError()
+    ref.fail(cause)
+    await pass_deadlines(clock)
+    async with asyncio.timeout(PATIENCE):
+        assert (await ref.terminated()).cause is cause
 
 
-def test_whom_the_shutdown_cancels_did_not_fail(play: Play) -> None:  # case 57
-    async def program(system: ActorSystem) -> None:
-        async def waits(ctx: Context, message: object) -> None:
-            await asyncio.get_running_loop().create_future()
+async def test_whom_the_shutdown_cancels_did_not_fail(system: ActorSystem) -> None:  # case 57
+    async def waits(ctx: Context, message: object) -> None:
+        await asyncio.get_running_loop().create_future()
 
-        ref = system.spawn(waits, name="one")
-        ref.tell("in hand")
-        await asyncio.sleep(0)
-        ended = asyncio.ensure_future(ref.terminated())
-        await asyncio.sleep(0)
-        await system.shutdown(timeout=0.0)
-        assert (await ended).kind in (ExitKind.SHUTDOWN, ExitKind.KILLED)
-        assert system.report is not None
-        assert system.report.forced == ("/one",)
-
-    play(program)
+    ref = system.spawn(waits, name="one")
+    ref.tell("in hand")
+    await asyncio.sleep(0)
+    ended = asyncio.ensure_future(ref.terminated())
+    await asyncio.sleep(0)
+    await system.shutdown(timeout=0.0)
+    assert (await ended).kind in (ExitKind.SHUTDOWN, ExitKind.KILLED)
+    assert system.report is not None
+    assert system.report.forced == ("/one",)
 
 
 @pytest.mark.real

@@ -63,7 +63,10 @@ async def grow(system: ActorSystem, kind: Any, *supervisions: Supervision) -> tu
 
 
 @every_phoenix
-def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(play: Play, kind: Any) -> None:  # case 41
+@pytest.mark.config(history=True)
+async def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(
+    system: ActorSystem, kind: Any
+) -> None:  # case 41
     cause = LookupError("on purpose")
     told: list[Any] = []
 
@@ -71,36 +74,33 @@ def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(play: Pla
         def escalated(self, ref: Any, cause: Any) -> None:
             told.append((ref.path, cause))
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Eye())
-        refs, books = await grow(system, kind, AT_ONCE, AT_ONCE, UP, UP)
-        probe = TestProbe(system)
-        for ref in refs:
-            await probe.watch(ref)
-        asked = refs[3].ask(cause)
-        queued = refs[3].ask("queued", timeout=None)
-        assert await outcome(asked) is cause
-        await turns(50)
-        assert await soon(system, refs[1].ask(lambda me: me.number)) == 2
-        assert books[0].log == []
-        assert books[1].log[:2] == ["pre_restart 1", "snapshot 1"]
-        assert books[1].actors[0].cause is cause  # the same exception, not one around it
-        for book in books[2:]:  # taken along: a failed one has no farewell
-            assert book.lives == 1
-            assert book.log.count("post_stop 1") == 1
-            assert "pre_restart 1" not in book.log
-        assert isinstance(await outcome(queued), Exception)
-        assert {(await probe.receive()).ref for _ in range(2)} == {refs[2], refs[3]}
-        await probe.expect_no()
-        assert [note for note in cause.__notes__ if "escalated" in note] == [
-            "Greenroom: escalated by /a/b/c/d",
-            "Greenroom: escalated by /a/b/c",
-        ]
-        assert told == [("/a/b/c/d", cause), ("/a/b/c", cause)]
-        for ref in refs:
-            assert_legal(ref.history)
-
-    play(program, history=True)
+    system.observers.add(Eye())
+    refs, books = await grow(system, kind, AT_ONCE, AT_ONCE, UP, UP)
+    probe = TestProbe(system)
+    for ref in refs:
+        await probe.watch(ref)
+    asked = refs[3].ask(cause)
+    queued = refs[3].ask("queued", timeout=None)
+    assert await outcome(asked) is cause
+    await turns(50)
+    assert await soon(system, refs[1].ask(lambda me: me.number)) == 2
+    assert books[0].log == []
+    assert books[1].log[:2] == ["pre_restart 1", "snapshot 1"]
+    assert books[1].actors[0].cause is cause  # the same exception, not one around it
+    for book in books[2:]:  # taken along: a failed one has no farewell
+        assert book.lives == 1
+        assert book.log.count("post_stop 1") == 1
+        assert "pre_restart 1" not in book.log
+    assert isinstance(await outcome(queued), Exception)
+    assert {(await probe.receive()).ref for _ in range(2)} == {refs[2], refs[3]}
+    await probe.expect_no()
+    assert [note for note in cause.__notes__ if "escalated" in note] == [
+        "Greenroom: escalated by /a/b/c/d",
+        "Greenroom: escalated by /a/b/c",
+    ]
+    assert told == [("/a/b/c/d", cause), ("/a/b/c", cause)]
+    for ref in refs:
+        assert_legal(ref.history)
 
 
 @every_phoenix
@@ -139,78 +139,73 @@ def test_at_the_top_the_system_stops_with_the_cause(play: Play, kind: Any, depth
 
 
 @every_phoenix
-def test_a_parent_that_is_resumed_resumes_the_child_with_it(play: Play, kind: Any) -> None:  # decision 015, case 40
-    async def program(system: ActorSystem) -> None:
-        refs, books = await grow(system, kind, Supervision(RESUME), UP, UP)
-        for turn in range(3):
-            refs[2].tell(LookupError(f"number {turn}"))
-            refs[2].tell(turn)
-        refs[0].tell("queued")
-        assert await soon(system, refs[2].ask("last")) == "last"
-        await system.settle()
-        assert books[2].heard == [0, 1, 2, "last"]
-        assert books[0].heard == ["queued"]
-        assert await refs[1].ask("hello") == "hello"
-        for ref, book in zip(refs, books, strict=True):
-            assert book.log == []
-            assert runs(ref)
-            assert_legal(ref.history)
-
-    play(program, history=True)
-
-
-@every_phoenix
-def test_siblings_of_one_that_escalates_are_taken_along_only_by_a_restart(play: Play, kind: Any) -> None:  # case 41
-    async def program(system: ActorSystem) -> None:
-        for strategy, lives in ((RESUME, True), (RESTART, False)):
-            parent = system.spawn(kind, Book(), supervision=Supervision(strategy, backoff=None))
-            one = system.spawn(kind, Book(), parent=parent, supervision=UP)
-            two = system.spawn(kind, Book(), parent=parent, supervision=UP)
-            await two.ask("hello")
-            one.tell(LookupError("on purpose"))
-            await turns(50)
-            assert await soon(system, parent.ask("hello")) == "hello"
-            assert two.is_alive is one.is_alive is lives
-
-    play(program)
+@pytest.mark.config(history=True)
+async def test_a_parent_that_is_resumed_resumes_the_child_with_it(
+    system: ActorSystem, kind: Any
+) -> None:  # decision 015, case 40
+    refs, books = await grow(system, kind, Supervision(RESUME), UP, UP)
+    for turn in range(3):
+        refs[2].tell(LookupError(f"number {turn}"))
+        refs[2].tell(turn)
+    refs[0].tell("queued")
+    assert await soon(system, refs[2].ask("last")) == "last"
+    await system.settle()
+    assert books[2].heard == [0, 1, 2, "last"]
+    assert books[0].heard == ["queued"]
+    assert await refs[1].ask("hello") == "hello"
+    for ref, book in zip(refs, books, strict=True):
+        assert book.log == []
+        assert runs(ref)
+        assert_legal(ref.history)
 
 
 @every_phoenix
-def test_a_parent_that_is_stopped_takes_the_child_along(play: Play, kind: Any) -> None:  # decision 015
+async def test_siblings_of_one_that_escalates_are_taken_along_only_by_a_restart(
+    system: ActorSystem, kind: Any
+) -> None:  # case 41
+    for strategy, lives in ((RESUME, True), (RESTART, False)):
+        parent = system.spawn(kind, Book(), supervision=Supervision(strategy, backoff=None))
+        one = system.spawn(kind, Book(), parent=parent, supervision=UP)
+        two = system.spawn(kind, Book(), parent=parent, supervision=UP)
+        await two.ask("hello")
+        one.tell(LookupError("on purpose"))
+        await turns(50)
+        assert await soon(system, parent.ask("hello")) == "hello"
+        assert two.is_alive is one.is_alive is lives
+
+
+@every_phoenix
+@pytest.mark.config(history=True)
+async def test_a_parent_that_is_stopped_takes_the_child_along(system: ActorSystem, kind: Any) -> None:  # decision 015
     cause = LookupError("on purpose")
-
-    async def program(system: ActorSystem) -> None:
-        refs, books = await grow(system, kind, Supervision(STOP), UP)
-        refs[1].tell(cause)
-        reasons = [await ended(system, ref) for ref in refs]
-        assert [reason.cause for reason in reasons] == [cause, cause]
-        assert books[0].log == ["post_stop 1"]  # a failed actor has no pre_stop
-        assert books[1].log == ["post_stop 1"]
-        for ref in refs:
-            assert_is_a_life(ref.history)
-
-    play(program, history=True)
+    refs, books = await grow(system, kind, Supervision(STOP), UP)
+    refs[1].tell(cause)
+    reasons = [await ended(system, ref) for ref in refs]
+    assert [reason.cause for reason in reasons] == [cause, cause]
+    assert books[0].log == ["post_stop 1"]  # a failed actor has no pre_stop
+    assert books[1].log == ["post_stop 1"]
+    for ref in refs:
+        assert_is_a_life(ref.history)
 
 
 @every_phoenix
 @pytest.mark.parametrize("on_limit", [STOP, ESCALATE])
-def test_at_the_limit_on_limit_says_what_becomes_of_it(play: Play, kind: Any, on_limit: Directive) -> None:  # M7
-    async def program(system: ActorSystem) -> None:
-        limited = Supervision(max_restarts=2, within=10.0, backoff=None, on_limit=on_limit)
-        refs, books = await grow(system, kind, AT_ONCE, limited)
-        causes = [LookupError(f"number {turn}") for turn in range(3)]
-        for cause in causes:
-            refs[1].tell(cause)
-        assert (await ended(system, refs[1])).cause is causes[2]
-        assert books[1].lives == 3
-        assert await soon(system, refs[0].ask("hello")) == "hello"
-        if on_limit is ESCALATE:
-            assert books[0].lives == 2
-            assert books[0].actors[0].cause is causes[2]
-        else:
-            assert books[0].lives == 1
-
-    play(program)
+async def test_at_the_limit_on_limit_says_what_becomes_of_it(
+    system: ActorSystem, kind: Any, on_limit: Directive
+) -> None:  # M7
+    limited = Supervision(max_restarts=2, within=10.0, backoff=None, on_limit=on_limit)
+    refs, books = await grow(system, kind, AT_ONCE, limited)
+    causes = [LookupError(f"number {turn}") for turn in range(3)]
+    for cause in causes:
+        refs[1].tell(cause)
+    assert (await ended(system, refs[1])).cause is causes[2]
+    assert books[1].lives == 3
+    assert await soon(system, refs[0].ask("hello")) == "hello"
+    if on_limit is ESCALATE:
+        assert books[0].lives == 2
+        assert books[0].actors[0].cause is causes[2]
+    else:
+        assert books[0].lives == 1
 
 
 @every_phoenix
@@ -240,123 +235,114 @@ def test_a_start_that_fails_may_be_escalated(play: Play, kind: Any, hook: str, s
     play(program, history=True, clock=MonotonicClock())
 
 
-def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(play: Play) -> None:  # M2, case 41
-    async def program(system: ActorSystem) -> None:
-        refs, books = await grow(system, AsyncPhoenix, AT_ONCE, UP)
-        gate = Gate()
-        asked = refs[0].ask(gate.wait)
-        await gate.entered.wait()
-        refs[1].tell(LookupError("on purpose"))
-        refs[1].tell("queued")
-        await turns()
-        assert refs[1].state is State.FAILED
-        assert books[0].lives == 1
-        gate.opened.set()
-        assert await asked is None
-        assert await soon(system, refs[0].ask(lambda me: me.number)) == 2
-        assert not refs[1].is_alive
-        assert books[1].heard == []
-
-    play(program)
+async def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(
+    system: ActorSystem,
+) -> None:  # M2, case 41
+    refs, books = await grow(system, AsyncPhoenix, AT_ONCE, UP)
+    gate = Gate()
+    asked = refs[0].ask(gate.wait)
+    await gate.entered.wait()
+    refs[1].tell(LookupError("on purpose"))
+    refs[1].tell("queued")
+    await turns()
+    assert refs[1].state is State.FAILED
+    assert books[0].lives == 1
+    gate.opened.set()
+    assert await asked is None
+    assert await soon(system, refs[0].ask(lambda me: me.number)) == 2
+    assert not refs[1].is_alive
+    assert books[1].heard == []
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "restart", "fail"])
-def test_one_that_waits_for_a_decision_further_up_can_still_be_ended(play: Play, how: str) -> None:  # M1, M7
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        refs, books = await grow(system, AsyncPhoenix, Supervision(RESUME), UP)
-        gate = Gate()
-        refs[0].tell(gate.wait)
-        await clock.advance(0.0)
-        refs[1].tell(LookupError("on purpose"))
-        await clock.advance(0.0)
-        assert refs[1].state is State.FAILED
-        refs[1].fail(LookupError("again")) if how == "fail" else getattr(refs[1], how)()
-        await clock.advance(0.0)
-        gate.opened.set()
-        await clock.advance(0.0)
-        assert await soon(system, refs[0].ask("hello")) == "hello"
-        if how in ("stop", "kill"):
-            await ended(system, refs[1])
-            assert books[1].log.count("post_stop 1") == 1
-        else:
-            assert await soon(system, refs[1].ask("hello")) == "hello"
-        assert_legal(refs[1].history, killed=how == "kill")
-        assert_legal(refs[0].history)
-
-    play(program, clock=clock, history=True)
+@pytest.mark.config(history=True)
+async def test_one_that_waits_for_a_decision_further_up_can_still_be_ended(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # M1, M7
+    refs, books = await grow(system, AsyncPhoenix, Supervision(RESUME), UP)
+    gate = Gate()
+    refs[0].tell(gate.wait)
+    await clock.advance(0.0)
+    refs[1].tell(LookupError("on purpose"))
+    await clock.advance(0.0)
+    assert refs[1].state is State.FAILED
+    refs[1].fail(LookupError("again")) if how == "fail" else getattr(refs[1], how)()
+    await clock.advance(0.0)
+    gate.opened.set()
+    await clock.advance(0.0)
+    assert await soon(system, refs[0].ask("hello")) == "hello"
+    if how in ("stop", "kill"):
+        await ended(system, refs[1])
+        assert books[1].log.count("post_stop 1") == 1
+    else:
+        assert await soon(system, refs[1].ask("hello")) == "hello"
+    assert_legal(refs[1].history, killed=how == "kill")
+    assert_legal(refs[0].history)
 
 
-def test_two_children_that_escalate_at_once_are_two_failures_of_a_parent_that_resumes(play: Play) -> None:  # case 41
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Phoenix, Book(), supervision=Supervision(RESUME))
-        children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(3)]
-        await children[2].ask("hello")
-        for child in children:
-            child.tell(LookupError("on purpose"))
-        assert await soon(system, parent.ask("hello")) == "hello"
-        for child in children:
-            assert await soon(system, child.ask("hello")) == "hello"
-            assert_legal(child.history)
-        assert_legal(parent.history)
+@pytest.mark.config(history=True)
+async def test_two_children_that_escalate_at_once_are_two_failures_of_a_parent_that_resumes(
+    system: ActorSystem,
+) -> None:  # case 41
+    parent = system.spawn(Phoenix, Book(), supervision=Supervision(RESUME))
+    children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(3)]
+    await children[2].ask("hello")
+    for child in children:
+        child.tell(LookupError("on purpose"))
+    assert await soon(system, parent.ask("hello")) == "hello"
+    for child in children:
+        assert await soon(system, child.ask("hello")) == "hello"
+        assert_legal(child.history)
+    assert_legal(parent.history)
 
-    play(program, history=True)
 
-
-def test_two_children_that_escalate_at_once_restart_their_parent_no_more_than_twice(play: Play) -> None:  # case 41
+@pytest.mark.config(history=True)
+async def test_two_children_that_escalate_at_once_restart_their_parent_no_more_than_twice(
+    system: ActorSystem,
+) -> None:  # case 41
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Phoenix, book, supervision=AT_ONCE)
-        children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(2)]
-        await children[1].ask("hello")
-        for child in children:
-            child.tell(LookupError("on purpose"))
-        for child in children:
-            await ended(system, child)
-        assert await soon(system, parent.ask("hello")) == "hello"
-        assert book.lives == 2, "the second failure is one of a child that is gone with the first incarnation"
-        assert_legal(parent.history)
-
-    play(program, history=True)
+    parent = system.spawn(Phoenix, book, supervision=AT_ONCE)
+    children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(2)]
+    await children[1].ask("hello")
+    for child in children:
+        child.tell(LookupError("on purpose"))
+    for child in children:
+        await ended(system, child)
+    assert await soon(system, parent.ask("hello")) == "hello"
+    assert book.lives == 2, "the second failure is one of a child that is gone with the first incarnation"
+    assert_legal(parent.history)
 
 
-def test_children_that_escalate_in_one_tick_cost_their_parent_one_restart_of_its_limit(play: Play) -> None:  # M7
+async def test_children_that_escalate_in_one_tick_cost_their_parent_one_restart_of_its_limit(
+    system: ActorSystem,
+) -> None:  # M7
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=1, within=10.0, backoff=None))
-        children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(2)]
-        await children[1].ask("hello")
-        for child in children:
-            child.tell(LookupError("on purpose"))
-        for child in children:
-            await ended(system, child)
-        assert await soon(system, parent.ask("hello")) == "hello"
-        assert book.lives == 2
-
-    play(program)
+    parent = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=1, within=10.0, backoff=None))
+    children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(2)]
+    await children[1].ask("hello")
+    for child in children:
+        child.tell(LookupError("on purpose"))
+    for child in children:
+        await ended(system, child)
+    assert await soon(system, parent.ask("hello")) == "hello"
+    assert book.lives == 2
 
 
-def test_an_escalation_to_a_parent_that_waits_for_its_own_restart_cannot_come(play: Play) -> None:  # case 47
-    clock = ManualClock()
+async def test_an_escalation_to_a_parent_that_waits_for_its_own_restart_cannot_come(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 47
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Phoenix, book, supervision=slow(1.0))
-        child = system.spawn(Bird, Book(), parent=parent, supervision=UP)
-        await child.ask("hello")
-        child.tell(LookupError("the child's"))
-        parent.fail(LookupError("the parent's"))
-        await clock.advance(0.5)
-        assert parent.state is State.RESTARTING
-        assert not child.is_alive
-        await clock.advance(0.5)
-        assert runs(parent)
-        assert book.lives == 2
-
-    play(program, clock=clock)
+    parent = system.spawn(Phoenix, book, supervision=slow(1.0))
+    child = system.spawn(Bird, Book(), parent=parent, supervision=UP)
+    await child.ask("hello")
+    child.tell(LookupError("the child's"))
+    parent.fail(LookupError("the parent's"))
+    await clock.advance(0.5)
+    assert parent.state is State.RESTARTING
+    assert not child.is_alive
+    await clock.advance(0.5)
+    assert runs(parent)
+    assert book.lives == 2
 
 
 def test_a_shutdown_while_a_failure_is_on_its_way_up_ends_everybody_once(play: Play) -> None:  # case 59

@@ -56,54 +56,49 @@ def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_handler_that_is_cancelled_may_clean_up(play: Play, how: str) -> None:  # case 57
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_handler_that_is_cancelled_may_clean_up(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # case 57
+    cleaning = Gate()
 
-    async def program(system: ActorSystem) -> None:
-        cleaning = Gate()
+    async def tidy(ctx: Context, message: Any) -> str:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await cleaning
+        return "tidied up"
 
-        async def tidy(ctx: Context, message: Any) -> str:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except asyncio.CancelledError:
-                await cleaning
-            return "tidied up"
-
-        ref = system.spawn(tidy)
-        asked = ref.ask("go", timeout=None)
-        await clock.advance(0.0)
-        getattr(ref, how)()
-        await clock.advance(0.0 if how == "kill" else STOP_TIMEOUT)
-        cleaning.set_result(None)
-        assert await asked == "tidied up"
-        assert (await ended(system, ref)).kind is ExitKind.KILLED
-        assert system.ledger(ref).handled == 1
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref = system.spawn(tidy)
+    asked = ref.ask("go", timeout=None)
+    await clock.advance(0.0)
+    getattr(ref, how)()
+    await clock.advance(0.0 if how == "kill" else STOP_TIMEOUT)
+    cleaning.set_result(None)
+    assert await asked == "tidied up"
+    assert (await ended(system, ref)).kind is ExitKind.KILLED
+    assert system.ledger(ref).handled == 1
 
 
-def test_a_killed_asker_leaves_a_late_reply_behind(play: Play) -> None:  # case 57, case 28
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        slow = system.spawn(HookedAsync)
-        asker = system.spawn(HookedAsync)
+async def test_a_killed_asker_leaves_a_late_reply_behind(system: ActorSystem) -> None:  # case 57, case 28
+    gate = Gate()
+    slow = system.spawn(HookedAsync)
+    asker = system.spawn(HookedAsync)
 
-        async def ask_and_wait(ctx: Context) -> Any:
-            return await slow.ask(lambda _: gate, timeout=None)
+    async def ask_and_wait(ctx: Context) -> Any:
+        return await slow.ask(lambda _: gate, timeout=None)
 
-        asked = asker.ask(ask_and_wait, timeout=None)
-        await until(lambda: system.ledger(slow).in_hand)
-        asker.kill()
-        with pytest.raises(ActorTerminated):
-            await asked
-        assert (await ended(system, asker)).kind is ExitKind.KILLED
-        gate.set_result("too late")
-        await system.settle()
-        assert system.ledger().late_replies == 1
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert slow.is_alive
-
-    play(program)
+    asked = asker.ask(ask_and_wait, timeout=None)
+    await until(lambda: system.ledger(slow).in_hand)
+    asker.kill()
+    with pytest.raises(ActorTerminated):
+        await asked
+    assert (await ended(system, asker)).kind is ExitKind.KILLED
+    gate.set_result("too late")
+    await system.settle()
+    assert system.ledger().late_replies == 1
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert slow.is_alive
 
 
 @pytest.mark.parametrize("hook", ["pre_start", "receive", "pre_stop"])
@@ -185,31 +180,31 @@ def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_hand(
 
 
 @pytest.mark.parametrize("how", ["stop", "parent", "shutdown"])
-def test_whoever_stops_it_from_outside_waits_no_longer_for_that(play: Play, how: str) -> None:  # case 57, M5
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_whoever_stops_it_from_outside_waits_no_longer_for_that(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # case 57, M5
     gate, log = Gate(), list[str]()
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(HookedAsync)
-        ref = system.spawn(Leaving, gate, log, parent=parent)
-        ref.tell("go")
-        await clock.advance(10 * STOP_TIMEOUT)
-        assert log == []
-        if how == "shutdown":
-            ending = asyncio.ensure_future(system.shutdown(drain=False))
-        else:
-            (ref if how == "stop" else parent).stop()
-            ending = asyncio.ensure_future(ref.terminated())  # type: ignore[arg-type]
-        await clock.advance(STOP_TIMEOUT)
-        await clock.advance(0.0)
-        await ending
-        assert log == ["cancelled"]
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    parent = system.spawn(HookedAsync)
+    ref = system.spawn(Leaving, gate, log, parent=parent)
+    ref.tell("go")
+    await clock.advance(10 * STOP_TIMEOUT)
+    assert log == []
+    if how == "shutdown":
+        ending = asyncio.ensure_future(system.shutdown(drain=False))
+    else:
+        (ref if how == "stop" else parent).stop()
+        ending = asyncio.ensure_future(ref.terminated())  # type: ignore[arg-type]
+    await clock.advance(STOP_TIMEOUT)
+    await clock.advance(0.0)
+    await ending
+    assert log == ["cancelled"]
 
 
-def test_the_deadline_of_a_hook_starts_when_the_actor_that_stops_itself_comes_to_it(play: Play) -> None:  # case 57
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_the_deadline_of_a_hook_starts_when_the_actor_that_stops_itself_comes_to_it(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 57
     gate, log = Gate(), list[str]()
 
     class Slow(Leaving):
@@ -220,18 +215,15 @@ def test_the_deadline_of_a_hook_starts_when_the_actor_that_stops_itself_comes_to
             finally:
                 self.log.append("left")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Slow, gate, log)
-        ref.tell("go")
-        await clock.advance(10 * STOP_TIMEOUT)
-        gate.set_result(None)
-        await clock.advance(0.9 * STOP_TIMEOUT)
-        assert log == ["done", "pre_stop"]
-        await clock.advance(0.2 * STOP_TIMEOUT)
-        await ended(system, ref)
-        assert log == ["done", "pre_stop", "left"]
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref = system.spawn(Slow, gate, log)
+    ref.tell("go")
+    await clock.advance(10 * STOP_TIMEOUT)
+    gate.set_result(None)
+    await clock.advance(0.9 * STOP_TIMEOUT)
+    assert log == ["done", "pre_stop"]
+    await clock.advance(0.2 * STOP_TIMEOUT)
+    await ended(system, ref)
+    assert log == ["done", "pre_stop", "left"]
 
 
 @pytest.mark.parametrize(
@@ -327,10 +319,7 @@ def test_a_childs_spec_says_it_before_its_supervisors_spawn(play: Play) -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan"), "5", True])
-def test_a_wrong_stop_timeout_is_refused_by_spawn(play: Play, wrong: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(ConfigError, match=r"stop_timeout=.* must be a number of seconds, zero or more"):
-            system.spawn(HookedAsync, stop_timeout=wrong)
-        assert system.actors() == []
-
-    play(program)
+async def test_a_wrong_stop_timeout_is_refused_by_spawn(system: ActorSystem, wrong: Any) -> None:  # J9
+    with pytest.raises(ConfigError, match=r"stop_timeout=.* must be a number of seconds, zero or more"):
+        system.spawn(HookedAsync, stop_timeout=wrong)
+    assert system.actors() == []

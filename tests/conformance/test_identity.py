@@ -41,34 +41,31 @@ async def reused(system: ActorSystem, heard: list[Any]) -> tuple[ActorRef[Any, A
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_stale_ref_never_reaches_the_new_actor(play: Play, foreign: bool) -> None:  # case 18, J14
+@pytest.mark.config(max_actors=1)
+async def test_a_stale_ref_never_reaches_the_new_actor(system: ActorSystem, foreign: bool) -> None:  # case 18, J14
     heard: list[Any] = []
+    old, new = await reused(system, heard)
 
-    async def program(system: ActorSystem) -> None:
-        old, new = await reused(system, heard)
+    def send() -> None:
+        old.tell(1)
+        old << 2
 
-        def send() -> None:
-            old.tell(1)
-            old << 2
-
-        if foreign:
-            run_threads_while_blocked(send)
-        else:
-            send()
-        await old.send(3)
-        await system.settle()
-        with pytest.raises(ActorTerminated) as caught:
-            await old.ask(4)
-        assert caught.value.ref == old
-        assert heard == []
-        letters = system.dead_letters.recent()
-        assert sorted(letter.message for letter in letters) == [1, 2, 3, 4]
-        assert {letter.recipient for letter in letters} == {old}
-        assert assert_ledger_balanced(system, old).dead_lettered == 4
-        assert assert_ledger_balanced(system, new).sent == 0
-        assert await new.ask("well?") == "well?"
-
-    play(program, max_actors=1)
+    if foreign:
+        run_threads_while_blocked(send)
+    else:
+        send()
+    await old.send(3)
+    await system.settle()
+    with pytest.raises(ActorTerminated) as caught:
+        await old.ask(4)
+    assert caught.value.ref == old
+    assert heard == []
+    letters = system.dead_letters.recent()
+    assert sorted(letter.message for letter in letters) == [1, 2, 3, 4]
+    assert {letter.recipient for letter in letters} == {old}
+    assert assert_ledger_balanced(system, old).dead_lettered == 4
+    assert assert_ledger_balanced(system, new).sent == 0
+    assert await new.ask("well?") == "well?"
 
 
 ORDERS: list[Callable[[ActorRef[Any, Any]], object]] = [
@@ -81,96 +78,90 @@ ORDERS: list[Callable[[ActorRef[Any, Any]], object]] = [
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("order", ORDERS, ids=["stop", "stop_in_order", "kill", "fail"])
-def test_an_order_to_a_stale_ref_spares_the_new_actor(
-    play: Play, order: Callable[[ActorRef[Any, Any]], object], foreign: bool
+@pytest.mark.config(max_actors=1)
+async def test_an_order_to_a_stale_ref_spares_the_new_actor(
+    system: ActorSystem, order: Callable[[ActorRef[Any, Any]], object], foreign: bool
 ) -> None:  # case 18, J14
-    async def program(system: ActorSystem) -> None:
-        old, new = await reused(system, [])
-        if foreign:
-            await run_threads(lambda: order(old))
-        else:
-            order(old)
-        await system.settle()
-        assert new.state is State.RUNNING
-        assert await new.ask("still there?") == "still there?"
-        assert old.state is State.TERMINATED
-        assert not old.is_alive
-
-    play(program, max_actors=1)
+    old, new = await reused(system, [])
+    if foreign:
+        await run_threads(lambda: order(old))
+    else:
+        order(old)
+    await system.settle()
+    assert new.state is State.RUNNING
+    assert await new.ask("still there?") == "still there?"
+    assert old.state is State.TERMINATED
+    assert not old.is_alive
 
 
 @pytest.mark.real
-def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_actors(play: Play) -> None:  # case 18, J14, J15
+@pytest.mark.config(max_actors=1)
+async def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_actors(
+    system: ActorSystem,
+) -> None:  # case 18, J14, J15
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        old = system.spawn(Listener, [])
-        await old.started()
-        old.kill()
-        run_threads_while_blocked(lambda: old.tell("for the old one"))
-        await old.terminated()
-        system.spawn(Listener, heard)
-        await system.settle()
-        assert heard == []
-        assert [letter.message for letter in system.dead_letters.recent()] == ["for the old one"]
-        assert assert_ledger_balanced(system, old).dead_lettered == 1
-
-    play(program, max_actors=1)
+    old = system.spawn(Listener, [])
+    await old.started()
+    old.kill()
+    run_threads_while_blocked(lambda: old.tell("for the old one"))
+    await old.terminated()
+    system.spawn(Listener, heard)
+    await system.settle()
+    assert heard == []
+    assert [letter.message for letter in system.dead_letters.recent()] == ["for the old one"]
+    assert assert_ledger_balanced(system, old).dead_lettered == 1
 
 
-def test_a_timer_for_a_stale_ref_does_not_reach_the_new_actor(play: Play) -> None:  # case 18, J11, J14
-    clock = ManualClock()
+@pytest.mark.config(max_actors=2)
+async def test_a_timer_for_a_stale_ref_does_not_reach_the_new_actor(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 18, J11, J14
     heard: list[Any] = []
 
     class Late(Actor[ActorRef[Any, Any], None]):
         def receive(self, target: ActorRef[Any, Any]) -> None:
             self.ctx.send_after(1.0, target, "tick")
 
-    async def program(system: ActorSystem) -> None:
-        late = system.spawn(Late)
-        await late.started()
-        old = system.spawn(Listener, [])
-        await late.ask(old)
-        await end(old)
-        new = system.spawn(Listener, heard)
-        await clock.advance(2.0)
-        assert heard == []
-        assert assert_ledger_balanced(system, old).dead_lettered == 1
-        assert assert_ledger_balanced(system, new).sent == 0
-
-    play(program, clock=clock, max_actors=2)
+    late = system.spawn(Late)
+    await late.started()
+    old = system.spawn(Listener, [])
+    await late.ask(old)
+    await end(old)
+    new = system.spawn(Listener, heard)
+    await clock.advance(2.0)
+    assert heard == []
+    assert assert_ledger_balanced(system, old).dead_lettered == 1
+    assert assert_ledger_balanced(system, new).sent == 0
 
 
-def test_a_deferred_reply_of_an_ended_actor_does_not_answer_for_the_new_one(play: Play) -> None:  # case 18
-    async def program(system: ActorSystem) -> None:
-        replies: list[Any] = []
-        old: ActorRef[Any, Any] = system.spawn(lambda ctx, message: replies.append(ctx.defer_reply()))
-        asked = old.ask("old question")
-        await system.settle()
-        await end(old)
-        with pytest.raises(ActorTerminated):
-            await asked
-        new: ActorRef[Any, Any] = system.spawn(lambda ctx, message: replies.append(ctx.defer_reply()))
-        question = new.ask("new question")
-        await system.settle()
-        replies[0].send("too late")
-        replies[1].send("in time")
-        assert await question == "in time"
+@pytest.mark.config(max_actors=1)
+async def test_a_deferred_reply_of_an_ended_actor_does_not_answer_for_the_new_one(
+    system: ActorSystem,
+) -> None:  # case 18
+    replies: list[Any] = []
+    old: ActorRef[Any, Any] = system.spawn(lambda ctx, message: replies.append(ctx.defer_reply()))
+    asked = old.ask("old question")
+    await system.settle()
+    await end(old)
+    with pytest.raises(ActorTerminated):
+        await asked
+    new: ActorRef[Any, Any] = system.spawn(lambda ctx, message: replies.append(ctx.defer_reply()))
+    question = new.ask("new question")
+    await system.settle()
+    replies[0].send("too late")
+    replies[1].send("in time")
+    assert await question == "in time"
 
-    play(program, max_actors=1)
 
-
-def test_watching_a_stale_ref_tells_of_the_old_end_at_once(play: Play) -> None:  # cases 13, 18
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        await probe.ref.started()
-        old, new = await reused(system, [])
-        await probe.watch(old)
-        await probe.expect_terminated(old)
-        await end(new)
-        await probe.expect_no()
-
-    play(program, max_actors=2)
+@pytest.mark.config(max_actors=2)
+async def test_watching_a_stale_ref_tells_of_the_old_end_at_once(system: ActorSystem) -> None:  # cases 13, 18
+    probe = TestProbe(system)
+    await probe.ref.started()
+    old, new = await reused(system, [])
+    await probe.watch(old)
+    await probe.expect_terminated(old)
+    await end(new)
+    await probe.expect_no()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["spawn", "stop", "tell"]), st.integers(0, 30)), max_size=60))
@@ -206,43 +197,37 @@ def test_every_message_goes_to_the_actor_it_was_meant_for(steps: list[tuple[str,
     asyncio.run(main())
 
 
-def test_refs_are_equal_if_they_are_of_the_same_actor(play: Play) -> None:  # B7
-    async def program(system: ActorSystem) -> None:
-        a = system.spawn(Listener, [], name="a")
-        b = system.spawn(Listener, [])
-        assert a == system.actor("a") == system.actor(a.id)
-        assert a != b
-        assert a != a.id
-        assert a != "/a"
-        assert hash(a) == hash(system.actor("a"))
-        assert len({a, b, system.actor("a"), system.actor(b.id)}) == 2
-        async with ActorSystem("other") as other:
-            assert other.spawn(Listener, [], name="a") != a
-        await end(a)
-        again = system.spawn(Listener, [], name="a")
-        assert again != a
-        assert {a: "old", again: "new"}[a] == "old"
-
-    play(program)
+async def test_refs_are_equal_if_they_are_of_the_same_actor(system: ActorSystem) -> None:  # B7
+    a = system.spawn(Listener, [], name="a")
+    b = system.spawn(Listener, [])
+    assert a == system.actor("a") == system.actor(a.id)
+    assert a != b
+    assert a != a.id
+    assert a != "/a"
+    assert hash(a) == hash(system.actor("a"))
+    assert len({a, b, system.actor("a"), system.actor(b.id)}) == 2
+    async with ActorSystem("other") as other:
+        assert other.spawn(Listener, [], name="a") != a
+    await end(a)
+    again = system.spawn(Listener, [], name="a")
+    assert again != a
+    assert {a: "old", again: "new"}[a] == "old"
 
 
-def test_a_ref_stays_what_it_is_when_its_actor_has_ended(play: Play) -> None:  # J14
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Listener, [], name="a")
-        before = (ref.id, ref.name, ref.path, hash(ref), str(ref))
-        known = {ref: 1}
-        await end(ref)
-        assert (ref.id, ref.name, ref.path, hash(ref), str(ref)) == before
-        assert known[ref] == 1
-        ref.tell("anybody?")
-        letter = system.dead_letters.recent()[-1]
-        assert letter.recipient == ref
-        assert letter.recipient in known
-
-    play(program)
+async def test_a_ref_stays_what_it_is_when_its_actor_has_ended(system: ActorSystem) -> None:  # J14
+    ref = system.spawn(Listener, [], name="a")
+    before = (ref.id, ref.name, ref.path, hash(ref), str(ref))
+    known = {ref: 1}
+    await end(ref)
+    assert (ref.id, ref.name, ref.path, hash(ref), str(ref)) == before
+    assert known[ref] == 1
+    ref.tell("anybody?")
+    letter = system.dead_letters.recent()[-1]
+    assert letter.recipient == ref
+    assert letter.recipient in known
 
 
-def test_a_sender_is_the_same_ref_wherever_it_comes_from(play: Play) -> None:  # J8
+async def test_a_sender_is_the_same_ref_wherever_it_comes_from(system: ActorSystem) -> None:  # J8
     senders: list[Any] = []
 
     class Echo(Actor[Any, None]):
@@ -251,86 +236,69 @@ def test_a_sender_is_the_same_ref_wherever_it_comes_from(play: Play) -> None:  #
             if isinstance(message, ActorRef):
                 message.tell("hello")
 
-    async def program(system: ActorSystem) -> None:
-        a, b, c = (system.spawn(Echo) for _ in range(3))
-        a.tell(b)
-        await system.settle()
-        a.tell("from c", sender=c)
-        await system.settle()
-        assert senders == [None, a, c]
-        assert {a: "a"}[senders[1]] == "a"
-
-    play(program)
+    a, b, c = (system.spawn(Echo) for _ in range(3))
+    a.tell(b)
+    await system.settle()
+    a.tell("from c", sender=c)
+    await system.settle()
+    assert senders == [None, a, c]
+    assert {a: "a"}[senders[1]] == "a"
 
 
 @pytest.mark.parametrize("again", [lambda ref: pickle.loads(pickle.dumps(ref)), copy.copy, copy.deepcopy])
-def test_a_copied_or_pickled_ref_is_the_same_ref(play: Play, again: Callable[[Any], Any]) -> None:  # B7
-    async def program(system: ActorSystem) -> None:
-        parent: ActorRef[Any, Any] = system.spawn(lambda ctx, name: ctx.spawn(Listener, [], name=name), name="parent")
-        child = await parent.ask("child")
-        nameless = await parent.ask(None)
-        for ref in (parent, child, nameless):
-            twin = again({"to": [ref]})["to"][0]
-            assert twin == ref
-            assert hash(twin) == hash(ref)
-            assert (twin.id, twin.name, twin.path) == (ref.id, ref.name, ref.path)
-        assert await again(child).ask("you?") == "you?"
-
-    play(program)
+async def test_a_copied_or_pickled_ref_is_the_same_ref(system: ActorSystem, again: Callable[[Any], Any]) -> None:  # B7
+    parent: ActorRef[Any, Any] = system.spawn(lambda ctx, name: ctx.spawn(Listener, [], name=name), name="parent")
+    child = await parent.ask("child")
+    nameless = await parent.ask(None)
+    for ref in (parent, child, nameless):
+        twin = again({"to": [ref]})["to"][0]
+        assert twin == ref
+        assert hash(twin) == hash(ref)
+        assert (twin.id, twin.name, twin.path) == (ref.id, ref.name, ref.path)
+    assert await again(child).ask("you?") == "you?"
 
 
 @pytest.mark.real
-def test_a_ref_can_be_unpickled_by_another_thread(play: Play) -> None:  # B7
+async def test_a_ref_can_be_unpickled_by_another_thread(system: ActorSystem) -> None:  # B7
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        data = pickle.dumps(system.spawn(Listener, heard))
-        await run_threads(lambda: pickle.loads(data).tell("hello"))
-        await system.settle()
-        assert heard == ["hello"]
-
-    play(program)
+    data = pickle.dumps(system.spawn(Listener, heard))
+    await run_threads(lambda: pickle.loads(data).tell("hello"))
+    await system.settle()
+    assert heard == ["hello"]
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_a_stale_ref_is_still_stale_when_unpickled(play: Play, reuse: bool) -> None:  # case 18, J14, B7
+@pytest.mark.config(max_actors=1)
+async def test_a_stale_ref_is_still_stale_when_unpickled(system: ActorSystem, reuse: bool) -> None:  # case 18, J14, B7
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        old = system.spawn(Listener, [], name="a")
-        early = pickle.dumps(old)
-        await end(old)
-        if reuse:
-            system.spawn(Listener, heard, name="a")
-        for data in (early, pickle.dumps(old)):
-            twin = pickle.loads(data)
-            assert twin.id == old.id
-            assert not twin.is_alive
-            assert twin.state is State.TERMINATED
-            twin.tell("hello")
-            with pytest.raises(ActorTerminated):
-                await twin.ask("hello?")
-        await system.settle()
-        assert heard == []
-        assert system.dead_letters.count == 4
-        assert assert_ledger_balanced(system).dead_lettered == 4
-
-    play(program, max_actors=1)
+    old = system.spawn(Listener, [], name="a")
+    early = pickle.dumps(old)
+    await end(old)
+    if reuse:
+        system.spawn(Listener, heard, name="a")
+    for data in (early, pickle.dumps(old)):
+        twin = pickle.loads(data)
+        assert twin.id == old.id
+        assert not twin.is_alive
+        assert twin.state is State.TERMINATED
+        twin.tell("hello")
+        with pytest.raises(ActorTerminated):
+            await twin.ask("hello?")
+    await system.settle()
+    assert heard == []
+    assert system.dead_letters.count == 4
+    assert assert_ledger_balanced(system).dead_lettered == 4
 
 
-def test_a_stale_ref_equals_itself_when_unpickled(play: Play) -> None:  # B7
+async def test_a_stale_ref_equals_itself_when_unpickled(system: ActorSystem) -> None:  # B7
     """Refs are equal if they are of the same actor, which has ended; and they go by the same name."""
-
-    async def program(system: ActorSystem) -> None:
-        parent: ActorRef[Any, Any] = system.spawn(lambda ctx, name: ctx.spawn(Listener, [], name=name), name="parent")
-        child = await parent.ask("child")
-        await end(child)
-        twin = pickle.loads(pickle.dumps(child))
-        assert twin == child
-        assert {child: "known"}.get(twin) == "known"
-        assert twin.path == child.path == "/parent/child"
-
-    play(program)
+    parent: ActorRef[Any, Any] = system.spawn(lambda ctx, name: ctx.spawn(Listener, [], name=name), name="parent")
+    child = await parent.ask("child")
+    await end(child)
+    twin = pickle.loads(pickle.dumps(child))
+    assert twin == child
+    assert {child: "known"}.get(twin) == "known"
+    assert twin.path == child.path == "/parent/child"
 
 
 def test_a_ref_of_a_stopped_system_can_be_unpickled_and_is_stale(play: Play) -> None:  # J9, B7
@@ -386,7 +354,7 @@ asyncio.run(main())
     assert said.split() == [b"demo", b"/a", str(number).encode()]
 
 
-def test_a_ref_keeps_no_ended_actor_alive(play: Play) -> None:  # J14
+async def test_a_ref_keeps_no_ended_actor_alive(system: ActorSystem) -> None:  # J14
     class Thing: ...
 
     class Keeper(Actor[Any, None]):
@@ -395,15 +363,12 @@ def test_a_ref_keeps_no_ended_actor_alive(play: Play) -> None:  # J14
 
         def receive(self, message: Any) -> None: ...
 
-    async def program(system: ActorSystem) -> None:
-        thing = Thing()
-        gone = weakref.ref(thing)
-        ref = system.spawn(Keeper, thing)
-        await ref.started()
-        del thing
-        assert gone() is not None
-        await end(ref)
-        await until(lambda: gc.collect() is not None and gone() is None)
-        assert not ref.is_alive
-
-    play(program)
+    thing = Thing()
+    gone = weakref.ref(thing)
+    ref = system.spawn(Keeper, thing)
+    await ref.started()
+    del thing
+    assert gone() is not None
+    await end(ref)
+    await until(lambda: gc.collect() is not None and gone() is None)
+    assert not ref.is_alive

@@ -62,26 +62,23 @@ async def assert_has_gone(system: ActorSystem, probe: TestProbe, ref: ActorRef[A
 @every_hooked
 @every_error
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_start"])
-def test_a_hook_that_raises_at_the_start_ends_its_actor(
-    play: Play, kind: Any, hook: str, error: type[BaseException]
+@pytest.mark.config(history=True)
+async def test_a_hook_that_raises_at_the_start_ends_its_actor(
+    system: ActorSystem, kind: Any, hook: str, error: type[BaseException]
 ) -> None:  # case 58, M3
     cause = error("on purpose")
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(kind, None, name="one", **{hook: raises(cause)})
-        await probe.watch(ref)
-        asked = ref.ask("hello", timeout=None)
-        notice = await assert_has_gone(system, probe, ref)
-        assert notice.reason.kind is (ExitKind.PANIC if error in (Panic, GeneratorExit) else ExitKind.FAIL)
-        assert notice.cause is cause
-        with pytest.raises(ActorTerminated):
-            await asked
-        with pytest.raises((error, RuntimeError)):
-            await ref.started()
-        assert_is_a_life(ref.history)
-
-    play(program, history=True)
+    probe = TestProbe(system)
+    ref = system.spawn(kind, None, name="one", **{hook: raises(cause)})
+    await probe.watch(ref)
+    asked = ref.ask("hello", timeout=None)
+    notice = await assert_has_gone(system, probe, ref)
+    assert notice.reason.kind is (ExitKind.PANIC if error in (Panic, GeneratorExit) else ExitKind.FAIL)
+    assert notice.cause is cause
+    with pytest.raises(ActorTerminated):
+        await asked
+    with pytest.raises((error, RuntimeError)):
+        await ref.started()
+    assert_is_a_life(ref.history)
 
 
 @every_hooked
@@ -115,8 +112,9 @@ def test_a_hook_that_raises_at_the_end_changes_nothing(
 @pytest.mark.parametrize("error", [ValueError, GeneratorExit])
 @pytest.mark.parametrize("signal", [PreStart, PostStart, PreStop, PostStop])
 @pytest.mark.parametrize("style", ["sync", "async", "behavior", "async behavior"])
-def test_on_signal_that_raises_strands_nobody(
-    play: Play, style: str, signal: type[Signal], error: type[BaseException]
+@pytest.mark.config(history=True)
+async def test_on_signal_that_raises_strands_nobody(
+    system: ActorSystem, style: str, signal: type[Signal], error: type[BaseException]
 ) -> None:  # case 58, M3
     def listen(_: object, heard: Signal) -> None:
         if isinstance(heard, signal):
@@ -141,18 +139,14 @@ def test_on_signal_that_raises_strands_nobody(
         "behavior": Behaviors.receive(handle, on_signal=listen),
         "async behavior": Behaviors.receive(handle, on_signal=listen_async),
     }[style]
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(factory, name="one")
-        await probe.watch(ref)
-        ref.stop()
-        notice = await assert_has_gone(system, probe, ref)
-        assert_is_a_life(ref.history)
-        if signal in (PreStop, PostStop):
-            assert notice.reason.kind is ExitKind.NORMAL
-
-    play(program, history=True)
+    probe = TestProbe(system)
+    ref = system.spawn(factory, name="one")
+    await probe.watch(ref)
+    ref.stop()
+    notice = await assert_has_gone(system, probe, ref)
+    assert_is_a_life(ref.history)
+    if signal in (PreStop, PostStop):
+        assert notice.reason.kind is ExitKind.NORMAL
 
 
 class Kin(Actor[Any, Any]):
@@ -195,8 +189,8 @@ class ParentAsync(Parent):
 
 @every_error
 @pytest.mark.parametrize("kind", [WatchingKin, WatchingKinAsync, Parent, ParentAsync])
-def test_a_hook_that_raises_on_news_of_others_fails_its_actor(
-    play: Play, kind: Any, error: type[BaseException]
+async def test_a_hook_that_raises_on_news_of_others_fails_its_actor(
+    system: ActorSystem, kind: Any, error: type[BaseException]
 ) -> None:  # case 58
     cause = error("on purpose")
 
@@ -204,17 +198,13 @@ def test_a_hook_that_raises_on_news_of_others_fails_its_actor(
         pass
 
     Failing.error = cause
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(Failing, name="one")
-        await probe.watch(ref)
-        ref.tell("go")
-        notice = await assert_has_gone(system, probe, ref)
-        assert notice.cause is cause
-        assert notice.reason.abnormal
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(Failing, name="one")
+    await probe.watch(ref)
+    ref.tell("go")
+    notice = await assert_has_gone(system, probe, ref)
+    assert notice.cause is cause
+    assert notice.reason.abnormal
 
 
 @every_hooked
@@ -297,28 +287,23 @@ def test_only_an_actor_that_stops_has_its_pre_stop_called(play: Play, kind: Any,
     assert log == ["pre_start", "post_start", "post_stop"]
 
 
-def test_actors_without_hooks_have_defaults_for_all_of_them(play: Play) -> None:  # M3
-    async def program(system: ActorSystem) -> None:
-        watcher = system.spawn(Hooked)
-        ref = system.spawn(Plain)
-        assert await ref.ask("hello") == "hello"
-        assert await ref.inspect() == {}
-        await watcher.ask(lambda ctx: ctx.watch(ref, "ended"))
-        ref.stop()
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
-
-    play(program)
+async def test_actors_without_hooks_have_defaults_for_all_of_them(system: ActorSystem) -> None:  # M3
+    watcher = system.spawn(Hooked)
+    ref = system.spawn(Plain)
+    assert await ref.ask("hello") == "hello"
+    assert await ref.inspect() == {}
+    await watcher.ask(lambda ctx: ctx.watch(ref, "ended"))
+    ref.stop()
+    assert (await ref.terminated()).kind is ExitKind.NORMAL
 
 
 @pytest.mark.parametrize("kind", [Hooked, HookedAsync])
-def test_an_actor_may_end_in_the_middle_of_a_hook_of_its_own(play: Play, kind: Any) -> None:  # M3
-    async def program(system: ActorSystem) -> None:
-        for hook in ("pre_start", "post_start", "pre_stop", "post_stop"):
-            for act in (Context.stop, lambda ctx: ctx.self.kill(), lambda ctx: ctx.self.stop(after_queued=True)):
-                ref = system.spawn(kind, None, **{hook: act})
-                if "stop" in hook:
-                    ref.stop()
-                await ended(system, ref)
-                assert_is_a_life(ref.history, killed=True)
-
-    play(program, history=True)
+@pytest.mark.config(history=True)
+async def test_an_actor_may_end_in_the_middle_of_a_hook_of_its_own(system: ActorSystem, kind: Any) -> None:  # M3
+    for hook in ("pre_start", "post_start", "pre_stop", "post_stop"):
+        for act in (Context.stop, lambda ctx: ctx.self.kill(), lambda ctx: ctx.self.stop(after_queued=True)):
+            ref = system.spawn(kind, None, **{hook: act})
+            if "stop" in hook:
+                ref.stop()
+            await ended(system, ref)
+            assert_is_a_life(ref.history, killed=True)

@@ -88,136 +88,117 @@ def test_a_failure_goes_through_all_that_are_linked_and_each_fails_once(  # case
 
 
 @pytest.mark.parametrize("shape", ["chain", "ring"])
-def test_one_that_is_restarted_passes_nothing_on(play: Play, shape: str) -> None:  # cases 17, 19
-    async def program(system: ActorSystem) -> None:
-        refs, logs = await in_a_row(system, shape, AT_ONCE)
-        middle = LONG // 2
-        refs[middle].kill()
-        await refs[middle].terminated()
-        await system.settle()
-        for number, (ref, log) in enumerate(zip(refs, logs, strict=True)):
-            if number == middle:
-                assert log == ["start", "end"]
-            elif abs(number - middle) == 1:
-                start, cause, *rest = log
-                assert (start, type(cause), rest) == ("start", LinkBroken, ["end", "start"])
-                assert ref.state is State.RUNNING
-            else:
-                assert log == ["start"]
-
-    play(program)
+async def test_one_that_is_restarted_passes_nothing_on(system: ActorSystem, shape: str) -> None:  # cases 17, 19
+    refs, logs = await in_a_row(system, shape, AT_ONCE)
+    middle = LONG // 2
+    refs[middle].kill()
+    await refs[middle].terminated()
+    await system.settle()
+    for number, (ref, log) in enumerate(zip(refs, logs, strict=True)):
+        if number == middle:
+            assert log == ["start", "end"]
+        elif abs(number - middle) == 1:
+            start, cause, *rest = log
+            assert (start, type(cause), rest) == ("start", LinkBroken, ["end", "start"])
+            assert ref.state is State.RUNNING
+        else:
+            assert log == ["start"]
 
 
-def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(play: Play) -> None:  # case 19
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        one, other = system.spawn(Seen, log), system.spawn(Seen, log)
-        await other.started()
-        await link(one, other)
-        causes = ValueError("one"), ValueError("other")
-        one.fail(causes[0])
-        other.fail(causes[1])
-        assert (await one.terminated()).cause is causes[0]
-        assert (await other.terminated()).cause is causes[1]
-        await system.settle()
-        assert log == ["start", "start", "end", "end"]
-
-    play(program)
+async def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(system: ActorSystem) -> None:  # case 19
+    log: list[Any] = []
+    one, other = system.spawn(Seen, log), system.spawn(Seen, log)
+    await other.started()
+    await link(one, other)
+    causes = ValueError("one"), ValueError("other")
+    one.fail(causes[0])
+    other.fail(causes[1])
+    assert (await one.terminated()).cause is causes[0]
+    assert (await other.terminated()).cause is causes[1]
+    await system.settle()
+    assert log == ["start", "start", "end", "end"]
 
 
-def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(play: Play) -> None:  # case 19
+async def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(system: ActorSystem) -> None:  # case 19
     class Slow(Doer):
         async def pre_stop(self) -> None:
             entered.set()
             await gate.wait()
 
     entered, gate = Event(), Event()
-
-    async def program(system: ActorSystem) -> None:
-        me, peer = system.spawn(Slow), system.spawn(Doer)
-        await link(me, peer)
-        me.stop()
-        await entered.wait()
-        await end(peer, BAD)
-        gate.set()
-        assert await me.terminated() == ExitReason(ExitKind.NORMAL)
-
-    play(program)
+    me, peer = system.spawn(Slow), system.spawn(Doer)
+    await link(me, peer)
+    me.stop()
+    await entered.wait()
+    await end(peer, BAD)
+    gate.set()
+    assert await me.terminated() == ExitReason(ExitKind.NORMAL)
 
 
 # -- restarts
 
 
-def test_a_link_fires_at_the_final_end_and_not_before(play: Play) -> None:  # case 17, links and restarts
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        peer = system.spawn(Doer, supervision=Supervision(max_restarts=2, within=60.0, backoff=None))
-        me, trapper = system.spawn(Doer), system.spawn(Trapper, log)
-        await link(me, peer)
-        await link(peer, trapper, "both")
-        for number in range(2):
-            peer.tell(raising(ValueError(number)))
-            await system.settle()
-            assert (peer.state, me.is_alive, log) == (State.RUNNING, True, [])
-        last = ValueError("last")
-        peer.tell(raising(last))
-        assert (await me.terminated()).cause is last
+async def test_a_link_fires_at_the_final_end_and_not_before(system: ActorSystem) -> None:  # case 17, links and restarts
+    log: list[Any] = []
+    peer = system.spawn(Doer, supervision=Supervision(max_restarts=2, within=60.0, backoff=None))
+    me, trapper = system.spawn(Doer), system.spawn(Trapper, log)
+    await link(me, peer)
+    await link(peer, trapper, "both")
+    for number in range(2):
+        peer.tell(raising(ValueError(number)))
         await system.settle()
-        assert exits(log) == [(peer, ExitReason(ExitKind.FAIL, last))]
+        assert (peer.state, me.is_alive, log) == (State.RUNNING, True, [])
+    last = ValueError("last")
+    peer.tell(raising(last))
+    assert (await me.terminated()).cause is last
+    await system.settle()
+    assert exits(log) == [(peer, ExitReason(ExitKind.FAIL, last))]
 
-    play(program)
 
-
-def test_the_links_of_an_actor_stay_when_it_restarts(play: Play) -> None:  # 014
-    async def program(system: ActorSystem) -> None:
-        me, peer, third = system.spawn(Doer, supervision=AT_ONCE), system.spawn(Doer), system.spawn(Doer)
-        await link(me, peer)
-        await link(third, me)
-        me.restart()
-        me.fail(BAD)
-        await system.settle()
-        assert (me.state, peer.is_alive, third.is_alive) == (State.RUNNING, True, True)
-        me.kill()
-        for ref in (peer, third):
-            assert isinstance((await ref.terminated()).cause, LinkBroken)
-
-    play(program)
+async def test_the_links_of_an_actor_stay_when_it_restarts(system: ActorSystem) -> None:  # 014
+    me, peer, third = system.spawn(Doer, supervision=AT_ONCE), system.spawn(Doer), system.spawn(Doer)
+    await link(me, peer)
+    await link(third, me)
+    me.restart()
+    me.fail(BAD)
+    await system.settle()
+    assert (me.state, peer.is_alive, third.is_alive) == (State.RUNNING, True, True)
+    me.kill()
+    for ref in (peer, third):
+        assert isinstance((await ref.terminated()).cause, LinkBroken)
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_whether_exits_are_trapped_is_for_each_incarnation_to_say(play: Play, again: bool) -> None:  # 014
+async def test_whether_exits_are_trapped_is_for_each_incarnation_to_say(
+    system: ActorSystem, clock: ManualClock, again: bool
+) -> None:  # 014
     class Once(Doer):
         def pre_start(self) -> None:
             started.append(self)
             assert self.ctx.trap_exit is False
             self.ctx.trap_exit = len(started) == 1 or again
 
-    clock = ManualClock()
     started: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        cause = ValueError("theirs")
-        me, peer, later = system.spawn(Once, log, supervision=SLOWLY), system.spawn(Doer), system.spawn(Doer)
-        await link(me, peer)
-        await link(me, later)
-        me.fail(BAD)
-        await system.settle()
-        await end(peer, cause)  # while it waits to be made afresh
-        assert (me.state, log) == (State.RESTARTING, [])
+    log: list[Any] = []
+    cause = ValueError("theirs")
+    me, peer, later = system.spawn(Once, log, supervision=SLOWLY), system.spawn(Doer), system.spawn(Doer)
+    await link(me, peer)
+    await link(me, later)
+    me.fail(BAD)
+    await system.settle()
+    await end(peer, cause)  # while it waits to be made afresh
+    assert (me.state, log) == (State.RESTARTING, [])
+    await clock.advance(1.0)
+    if again:
+        assert exits(log) == [(peer, ExitReason(ExitKind.FAIL, cause))]
+        assert len(started) == 2
+    else:
+        assert (me.state, log) == (State.RESTARTING, [])  # it failed with it, and waits anew
         await clock.advance(1.0)
-        if again:
-            assert exits(log) == [(peer, ExitReason(ExitKind.FAIL, cause))]
-            assert len(started) == 2
-        else:
-            assert (me.state, log) == (State.RESTARTING, [])  # it failed with it, and waits anew
-            await clock.advance(1.0)
-            assert len(started) == 3
-            await end(later)
-            await system.settle()
-            assert log == []
-
-    play(program, clock=clock)
+        assert len(started) == 3
+        await end(later)
+        await system.settle()
+        assert log == []
 
 
 def test_a_peer_that_is_killed_or_stopped_while_it_waits_to_restart_has_ended(play: Play) -> None:  # 015
@@ -265,23 +246,22 @@ def test_the_links_of_a_supervisors_child_fire_when_it_is_not_restarted_any_more
 
 
 @pytest.mark.parametrize("above", [Directive.RESUME, Directive.RESTART, Directive.STOP])
-def test_an_escalated_failure_reaches_the_linked_if_it_ends_the_actor(play: Play, above: Directive) -> None:  # 41, 015
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        parent = system.spawn(Doer, supervision=Supervision(above, backoff=None))
-        child: Ref = await parent.ask(lambda ctx: ctx.spawn(Doer, supervision=Supervision(Directive.ESCALATE)))
-        me, holder = system.spawn(Doer), system.spawn(Doer, log)
-        await link(me, child)
-        (mref,) = await holder.ask(monitor_all(child))
-        child.fail(BAD)
-        await system.settle()
-        if above is Directive.RESUME:
-            assert (child.state, me.is_alive, log) == (State.RUNNING, True, [])
-        else:
-            assert (await me.terminated()).cause is BAD
-            assert downs(log) == [(mref, child, ExitReason(ExitKind.FAIL, BAD))]
-
-    play(program)
+async def test_an_escalated_failure_reaches_the_linked_if_it_ends_the_actor(
+    system: ActorSystem, above: Directive
+) -> None:  # 41, 015
+    log: list[Any] = []
+    parent = system.spawn(Doer, supervision=Supervision(above, backoff=None))
+    child: Ref = await parent.ask(lambda ctx: ctx.spawn(Doer, supervision=Supervision(Directive.ESCALATE)))
+    me, holder = system.spawn(Doer), system.spawn(Doer, log)
+    await link(me, child)
+    (mref,) = await holder.ask(monitor_all(child))
+    child.fail(BAD)
+    await system.settle()
+    if above is Directive.RESUME:
+        assert (child.state, me.is_alive, log) == (State.RUNNING, True, [])
+    else:
+        assert (await me.terminated()).cause is BAD
+        assert downs(log) == [(mref, child, ExitReason(ExitKind.FAIL, BAD))]
 
 
 # -- the end of everything
@@ -307,13 +287,10 @@ def test_a_shutdown_makes_no_failures_of_links(  # 017, M11
     assert [asyncio.run(ref.terminated()) for ref in refs] == [ExitReason(ExitKind.SHUTDOWN)] * len(refs)
 
 
-def test_an_actor_linked_to_its_parent_takes_it_along(play: Play) -> None:  # case 19
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Doer)
-        children: list[Ref] = await parent.ask(lambda ctx: [ctx.spawn(Doer) for _ in range(3)])
-        await children[0].ask(link_to(parent))
-        await end(children[0], BAD)
-        assert (await parent.terminated()).cause is BAD
-        assert [(await ref.terminated()).kind for ref in children[1:]] == [ExitKind.SHUTDOWN] * 2
-
-    play(program)
+async def test_an_actor_linked_to_its_parent_takes_it_along(system: ActorSystem) -> None:  # case 19
+    parent = system.spawn(Doer)
+    children: list[Ref] = await parent.ask(lambda ctx: [ctx.spawn(Doer) for _ in range(3)])
+    await children[0].ask(link_to(parent))
+    await end(children[0], BAD)
+    assert (await parent.terminated()).cause is BAD
+    assert [(await ref.terminated()).kind for ref in children[1:]] == [ExitKind.SHUTDOWN] * 2

@@ -32,127 +32,106 @@ if TYPE_CHECKING:
 SIDES = pytest.mark.parametrize("side", ["mine", "theirs", "both"])
 
 
-def test_a_link_to_a_dead_actor_is_told_at_once(play: Play) -> None:  # 017, case 13
-    async def program(system: ActorSystem) -> None:
-        gone, failed, killed = (system.spawn(Plain) for _ in range(3))
-        await end(gone)
-        await end(failed, BAD)
-        killed.kill()
-        await killed.terminated()
-        holders = [system.spawn(Doer) for _ in range(3)]
-        for holder, dead in zip(holders, (gone, failed, killed), strict=True):
-            holder.tell(link_to(dead))
-        await system.settle()
-        assert [holder.is_alive for holder in holders] == [True, False, False]
-        assert (await holders[1].terminated()).cause is BAD
-        assert isinstance((await holders[2].terminated()).cause, LinkBroken)
-
-    play(program)
+async def test_a_link_to_a_dead_actor_is_told_at_once(system: ActorSystem) -> None:  # 017, case 13
+    gone, failed, killed = (system.spawn(Plain) for _ in range(3))
+    await end(gone)
+    await end(failed, BAD)
+    killed.kill()
+    await killed.terminated()
+    holders = [system.spawn(Doer) for _ in range(3)]
+    for holder, dead in zip(holders, (gone, failed, killed), strict=True):
+        holder.tell(link_to(dead))
+    await system.settle()
+    assert [holder.is_alive for holder in holders] == [True, False, False]
+    assert (await holders[1].terminated()).cause is BAD
+    assert isinstance((await holders[2].terminated()).cause, LinkBroken)
 
 
 @SIDES
-def test_linking_twice_is_one_link(play: Play, side: str) -> None:  # 017
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        me, peer = system.spawn(Trapper, log), system.spawn(Doer)
-        await link(me, peer, side)
-        await link(me, peer, side)
-        await end(peer)
-        await system.settle()
-        assert len(exits(log)) == 1
+async def test_linking_twice_is_one_link(system: ActorSystem, side: str) -> None:  # 017
+    log: list[Any] = []
+    me, peer = system.spawn(Trapper, log), system.spawn(Doer)
+    await link(me, peer, side)
+    await link(me, peer, side)
+    await end(peer)
+    await system.settle()
+    assert len(exits(log)) == 1
 
-        survivor, undone = system.spawn(Doer), system.spawn(Doer)
-        await link(survivor, undone, side)
-        await link(survivor, undone, side)
-        await survivor.ask(lambda ctx: ctx.unlink(undone))  # and one unlink undoes it
-        await end(undone, BAD)
-        await system.settle()
-        assert survivor.is_alive
-
-    play(program)
+    survivor, undone = system.spawn(Doer), system.spawn(Doer)
+    await link(survivor, undone, side)
+    await link(survivor, undone, side)
+    await survivor.ask(lambda ctx: ctx.unlink(undone))  # and one unlink undoes it
+    await end(undone, BAD)
+    await system.settle()
+    assert survivor.is_alive
 
 
 @pytest.mark.parametrize("kind", [Doer, Trapper])
-def test_a_link_to_oneself_does_nothing(play: Play, kind: type[Doer]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        me = system.spawn(kind, log)
-        await me.ask(lambda ctx: ctx.link(ctx.self))
-        await system.settle()
-        assert (me.is_alive, log) == (True, [])
-        me.fail(BAD)
-        assert (await me.terminated()).cause is BAD
-        assert log == []
-
-    play(program)
+async def test_a_link_to_oneself_does_nothing(system: ActorSystem, kind: type[Doer]) -> None:
+    log: list[Any] = []
+    me = system.spawn(kind, log)
+    await me.ask(lambda ctx: ctx.link(ctx.self))
+    await system.settle()
+    assert (me.is_alive, log) == (True, [])
+    me.fail(BAD)
+    assert (await me.terminated()).cause is BAD
+    assert log == []
 
 
-def test_an_exit_needs_no_room_and_comes_after_the_peers_last_words(play: Play) -> None:  # cases 6, 11
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        me = system.spawn(AsyncTrapper, log, mailbox=MailboxConfig(capacity=2))
+async def test_an_exit_needs_no_room_and_comes_after_the_peers_last_words(system: ActorSystem) -> None:  # cases 6, 11
+    log: list[Any] = []
+    me = system.spawn(AsyncTrapper, log, mailbox=MailboxConfig(capacity=2))
 
-        def last_words(ctx: Context, message: Any) -> None:
-            ctx.link(me)
-            me.tell("first")
-            me.tell("second")
-            raise BAD.with_traceback(None)
+    def last_words(ctx: Context, message: Any) -> None:
+        ctx.link(me)
+        me.tell("first")
+        me.tell("second")
+        raise BAD.with_traceback(None)
 
-        peer = system.spawn(last_words)
-        async with Busy(system, me):
-            peer.tell("go")
-            await peer.terminated()
-        assert log[:2] == ["first", "second"]
-        assert exits(log[2:]) == [(peer, ExitReason(ExitKind.FAIL, BAD))]
-
-    play(program)
+    peer = system.spawn(last_words)
+    async with Busy(system, me):
+        peer.tell("go")
+        await peer.terminated()
+    assert log[:2] == ["first", "second"]
+    assert exits(log[2:]) == [(peer, ExitReason(ExitKind.FAIL, BAD))]
 
 
 @pytest.mark.parametrize("what", ["somebody", None])
-def test_only_refs_can_be_linked_and_trap_exit_is_yes_or_no(play: Play, what: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
+async def test_only_refs_can_be_linked_and_trap_exit_is_yes_or_no(system: ActorSystem, what: Any) -> None:  # J9
+    me = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+    for act in (
+        lambda ctx: ctx.link(what),
+        lambda ctx: ctx.unlink(what),
+        lambda ctx: setattr(ctx, "trap_exit", what),
+    ):
+        with pytest.raises(TypeError):
+            await me.ask(act)
+    assert await me.ask(lambda ctx: ctx.trap_exit) is False
+
+
+async def test_nobody_is_linked_to_an_actor_of_another_system(system: ActorSystem) -> None:
+    async with ActorSystem("other") as other:
         me = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
-        for act in (
-            lambda ctx: ctx.link(what),
-            lambda ctx: ctx.unlink(what),
-            lambda ctx: setattr(ctx, "trap_exit", what),
-        ):
-            with pytest.raises(TypeError):
-                await me.ask(act)
-        assert await me.ask(lambda ctx: ctx.trap_exit) is False
-
-    play(program)
-
-
-def test_nobody_is_linked_to_an_actor_of_another_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async with ActorSystem("other") as other:
-            me = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
-            stranger = other.spawn(Doer)
-            with pytest.raises(WrongLoop):
-                await link(me, stranger)
-            stranger.kill()
-            await stranger.terminated()
-            with pytest.raises(WrongLoop):
-                await link(me, stranger)
-            await system.settle()
-            assert me.is_alive
-
-    play(program)
-
-
-def test_an_actor_that_has_ended_links_nobody(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        me, peer = system.spawn(Doer), system.spawn(Doer)
-        ctx: Context = await me.ask(lambda ctx: ctx)
-        await end(me, BAD)
-        with pytest.raises(ActorTerminated):
-            ctx.link(peer)
-        ctx.unlink(peer)
+        stranger = other.spawn(Doer)
+        with pytest.raises(WrongLoop):
+            await link(me, stranger)
+        stranger.kill()
+        await stranger.terminated()
+        with pytest.raises(WrongLoop):
+            await link(me, stranger)
         await system.settle()
-        assert peer.is_alive
+        assert me.is_alive
 
-    play(program)
+
+async def test_an_actor_that_has_ended_links_nobody(system: ActorSystem) -> None:
+    me, peer = system.spawn(Doer), system.spawn(Doer)
+    ctx: Context = await me.ask(lambda ctx: ctx)
+    await end(me, BAD)
+    with pytest.raises(ActorTerminated):
+        ctx.link(peer)
+    ctx.unlink(peer)
+    await system.settle()
+    assert peer.is_alive
 
 
 @pytest.mark.parametrize("shape", ["star", "chain"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import ActorSystem, Context, ExitKind, ExitReason, ManualClock
 from tests.conformance.bonded import ENDS, SLOWLY, Trapper, exits
 from tests.conformance.watchers import BAD, Doer, Plain, Ref, Watcher, end
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Failing(Doer):
@@ -38,80 +35,67 @@ class FailingLater(Failing):
 
 
 @pytest.mark.parametrize("kind", [Failing, FailingLater])
-def test_the_links_and_watches_of_an_actor_whose_start_failed_are_honoured(  # case 22
-    play: Play, kind: type[Failing]
+async def test_the_links_and_watches_of_an_actor_whose_start_failed_are_honoured(  # case 22
+    system: ActorSystem, kind: type[Failing]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        cause = ValueError("cannot start")
-        log: list[Any] = []
-        peer, trapper, watcher = system.spawn(Doer), system.spawn(Trapper, log), system.spawn(Watcher, log)
-        failing = system.spawn(kind, cause, [peer, trapper])
-        watcher.tell(lambda ctx: ctx.watch(failing))
-        watcher.tell(lambda ctx: ctx.monitor(failing) and None)
-        assert (await peer.terminated()).cause is cause
-        await system.settle()
-        reason = ExitReason(ExitKind.FAIL, cause)
-        assert exits([one for one in log if type(one).__name__ == "Exit"]) == [(failing, reason)]
-        assert [one for one in log if isinstance(one, tuple)] == [(failing, cause)]
-        assert [one.reason for one in log if type(one).__name__ == "Down"] == [reason]
-        await end(trapper)
-        await system.settle()
-
-    play(program)
+    cause = ValueError("cannot start")
+    log: list[Any] = []
+    peer, trapper, watcher = system.spawn(Doer), system.spawn(Trapper, log), system.spawn(Watcher, log)
+    failing = system.spawn(kind, cause, [peer, trapper])
+    watcher.tell(lambda ctx: ctx.watch(failing))
+    watcher.tell(lambda ctx: ctx.monitor(failing) and None)
+    assert (await peer.terminated()).cause is cause
+    await system.settle()
+    reason = ExitReason(ExitKind.FAIL, cause)
+    assert exits([one for one in log if type(one).__name__ == "Exit"]) == [(failing, reason)]
+    assert [one for one in log if isinstance(one, tuple)] == [(failing, cause)]
+    assert [one.reason for one in log if type(one).__name__ == "Down"] == [reason]
+    await end(trapper)
+    await system.settle()
 
 
 @pytest.mark.parametrize("kind", [Failing, FailingLater])
-def test_a_start_that_is_tried_again_fires_no_link_until_it_is_given_up(play: Play, kind: type[Failing]) -> None:
-    clock = ManualClock()  # cases 17, 22
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        cause = ValueError("cannot start")
-        trapper = system.spawn(Trapper, log)
-        failing = system.spawn(kind, cause, [trapper], supervision=SLOWLY)
-        for _ in range(3):
-            await system.settle()
-            assert log == []
-            await clock.advance(1.0)
+async def test_a_start_that_is_tried_again_fires_no_link_until_it_is_given_up(
+    system: ActorSystem, clock: ManualClock, kind: type[Failing]
+) -> None:
+    log: list[Any] = []
+    cause = ValueError("cannot start")
+    trapper = system.spawn(Trapper, log)
+    failing = system.spawn(kind, cause, [trapper], supervision=SLOWLY)
+    for _ in range(3):
         await system.settle()
-        assert not failing.is_alive
-        assert exits(log) == [(failing, ExitReason(ExitKind.FAIL, cause))]
-
-    play(program, clock=clock)
+        assert log == []
+        await clock.advance(1.0)
+    await system.settle()
+    assert not failing.is_alive
+    assert exits(log) == [(failing, ExitReason(ExitKind.FAIL, cause))]
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "fail"])
-def test_a_peer_that_has_not_started_yet_can_be_linked_to(play: Play, how: str) -> None:  # case 22
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        trapper = system.spawn(Trapper, log)
-        await trapper.started()
+async def test_a_peer_that_has_not_started_yet_can_be_linked_to(system: ActorSystem, how: str) -> None:  # case 22
+    log: list[Any] = []
+    trapper = system.spawn(Trapper, log)
+    await trapper.started()
 
-        def act(ctx: Context) -> None:
-            peer = ctx.system.spawn(Plain)
-            ctx.link(peer)
-            ENDS[how](peer)
+    def act(ctx: Context) -> None:
+        peer = ctx.system.spawn(Plain)
+        ctx.link(peer)
+        ENDS[how](peer)
 
-        await trapper.ask(act)
-        await system.settle()
-        (one,) = log
-        assert one.reason == await one.ref.terminated()
-
-    play(program)
+    await trapper.ask(act)
+    await system.settle()
+    (one,) = log
+    assert one.reason == await one.ref.terminated()
 
 
-def test_a_link_made_in_post_stop_is_a_link(play: Play) -> None:  # case 22, 58
+async def test_a_link_made_in_post_stop_is_a_link(system: ActorSystem) -> None:  # case 22, 58
     class Last(Doer):
         def post_stop(self) -> None:
             self.ctx.link(peer[0])
             self.ctx.monitor(peer[0])
 
     peer: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        peer.append(system.spawn(Doer))
-        me = system.spawn(Last)
-        await end(me, BAD)
-        assert (await peer[0].terminated()).cause is BAD
-
-    play(program)
+    peer.append(system.spawn(Doer))
+    me = system.spawn(Last)
+    await end(me, BAD)
+    assert (await peer[0].terminated()).cause is BAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +25,6 @@ from greenroom.errors import MessageDropped
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import FOREIGN, Holding, Listener, run_threads, run_threads_while_blocked
 from tests.gates import turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def room_for(many: int, lane: Lane = Lane.DATA, **more: Any) -> MailboxConfig:
@@ -66,67 +63,63 @@ Way = Callable[[ActorRef[Any, Any], Any, Lane], None]
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lane", Lane, ids=str)
-def test_a_second_tell_to_a_mailbox_of_one_gives_the_message_back(play: Play, lane: Lane, way: Way) -> None:  # case 8
-    async def program(system: ActorSystem) -> None:
-        watcher = Watcher()
-        system.observers.add(watcher)
-        held = Holding(system, mailbox=room_for(1, lane))
-        ref = await held.begin()  # the message in hand takes no room
-        refused = ["second"]
-        way(ref, "first", lane)
-        with pytest.raises(MailboxFull) as caught:
-            way(ref, refused, lane)
-        assert caught.value.message is refused
-        assert caught.value.ref == ref
-        assert caught.value.lane is lane
-        assert caught.value.code == "mailbox_full"
-        assert watcher.full == [(ref, refused, lane)]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.queued, ledger.in_hand) == (2, 1, 1)
-        assert await held.end() == ["first"]
-        way(ref, "third", lane)  # there is room again
-        await system.settle()
-        assert held.heard == ["first", "third"]
-        assert assert_ledger_balanced(system, ref).rejected == 1
-
-    play(program)
+async def test_a_second_tell_to_a_mailbox_of_one_gives_the_message_back(
+    system: ActorSystem, lane: Lane, way: Way
+) -> None:  # case 8
+    watcher = Watcher()
+    system.observers.add(watcher)
+    held = Holding(system, mailbox=room_for(1, lane))
+    ref = await held.begin()  # the message in hand takes no room
+    refused = ["second"]
+    way(ref, "first", lane)
+    with pytest.raises(MailboxFull) as caught:
+        way(ref, refused, lane)
+    assert caught.value.message is refused
+    assert caught.value.ref == ref
+    assert caught.value.lane is lane
+    assert caught.value.code == "mailbox_full"
+    assert watcher.full == [(ref, refused, lane)]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.queued, ledger.in_hand) == (2, 1, 1)
+    assert await held.end() == ["first"]
+    way(ref, "third", lane)  # there is room again
+    await system.settle()
+    assert held.heard == ["first", "third"]
+    assert assert_ledger_balanced(system, ref).rejected == 1
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_every_way_of_sending_hears_of_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 8
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=1))
-        ref = await held.begin()
-        ref.tell("first")
+async def test_every_way_of_sending_hears_of_a_full_mailbox(system: ActorSystem, foreign: bool) -> None:  # case 8
+    held = Holding(system, mailbox=MailboxConfig(capacity=1))
+    ref = await held.begin()
+    ref.tell("first")
 
-        def shift() -> None:
-            with pytest.raises(MailboxFull) as caught:
-                ref << "shifted"
-            assert caught.value.message == "shifted"
+    def shift() -> None:
+        with pytest.raises(MailboxFull) as caught:
+            ref << "shifted"
+        assert caught.value.message == "shifted"
 
-        def ask() -> None:
-            with pytest.raises(MailboxFull) as caught:
-                ref.ask_sync("asked")
-            assert caught.value.message == "asked"
+    def ask() -> None:
+        with pytest.raises(MailboxFull) as caught:
+            ref.ask_sync("asked")
+        assert caught.value.message == "asked"
 
-        if foreign:
-            await run_threads(shift, ask)
-        else:
-            shift()
-            asked = ref.ask("asked")  # never raises from the call
-            with pytest.raises(MailboxFull) as caught:
-                await asked
-            assert caught.value.message == "asked"
-        assert await held.end() == ["first"]
-        assert system.ledger(ref).rejected == 2
-
-    play(program)
+    if foreign:
+        await run_threads(shift, ask)
+    else:
+        shift()
+        asked = ref.ask("asked")  # never raises from the call
+        with pytest.raises(MailboxFull) as caught:
+            await asked
+        assert caught.value.message == "asked"
+    assert await held.end() == ["first"]
+    assert system.ledger(ref).rejected == 2
 
 
 @pytest.mark.parametrize("catches", [True, False])
 @pytest.mark.parametrize("suspends", [True, False])
-def test_a_sending_actor_goes_on_if_it_catches_and_fails_if_it_does_not(
-    play: Play, catches: bool, suspends: bool
+async def test_a_sending_actor_goes_on_if_it_catches_and_fails_if_it_does_not(
+    system: ActorSystem, catches: bool, suspends: bool
 ) -> None:  # case 8
     class Sender(Actor[Any, str]):
         async def receive(self, target: ActorRef[Any, Any]) -> str:
@@ -140,41 +133,35 @@ def test_a_sending_actor_goes_on_if_it_catches_and_fails_if_it_does_not(
                 return f"{full.message} came back"
             return "all went in"
 
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=2))
-        target = await held.begin()
-        sender = system.spawn(Sender)
-        if catches:
-            assert await sender.ask(target) == "3 came back"
-            assert sender.state is State.RUNNING
-        else:
-            with pytest.raises(MailboxFull):
-                await sender.ask(target)
-            assert (await sender.terminated()).kind is ExitKind.FAIL
-            assert system.ledger(sender).failed == 1
-        assert await held.end() == [1, 2]
-        assert held.senders == [sender, sender]
-
-    play(program)
+    held = Holding(system, mailbox=MailboxConfig(capacity=2))
+    target = await held.begin()
+    sender = system.spawn(Sender)
+    if catches:
+        assert await sender.ask(target) == "3 came back"
+        assert sender.state is State.RUNNING
+    else:
+        with pytest.raises(MailboxFull):
+            await sender.ask(target)
+        assert (await sender.terminated()).kind is ExitKind.FAIL
+        assert system.ledger(sender).failed == 1
+    assert await held.end() == [1, 2]
+    assert held.senders == [sender, sender]
 
 
-def test_an_observer_that_raises_does_not_swallow_the_refusal(play: Play) -> None:  # case 8, J16
+async def test_an_observer_that_raises_does_not_swallow_the_refusal(system: ActorSystem) -> None:  # case 8, J16
     class Broken:
         def mailbox_full(self, ref: Any, message: Any, lane: Any) -> None:
             raise RuntimeError("observers should not")
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Broken())
-        held = Holding(system, mailbox=MailboxConfig(capacity=1))
-        ref = await held.begin()
-        ref.tell("first")
-        for _ in range(2):
-            with pytest.raises(MailboxFull):
-                ref.tell("again")
-        await held.end()
-        assert system.ledger(ref).rejected == 2
-
-    play(program)
+    system.observers.add(Broken())
+    held = Holding(system, mailbox=MailboxConfig(capacity=1))
+    ref = await held.begin()
+    ref.tell("first")
+    for _ in range(2):
+        with pytest.raises(MailboxFull):
+            ref.tell("again")
+    await held.end()
+    assert system.ledger(ref).rejected == 2
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -184,31 +171,28 @@ def test_an_observer_that_raises_does_not_swallow_the_refusal(play: Play) -> Non
     [(Overflow.DROP_OLD, 0, [1, 2, 3]), (Overflow.DROP_NEW, 3, [0, 1, 2])],
     ids=["drop_old", "drop_new"],
 )
-def test_a_dropping_policy_drops_exactly_one_for_one_too_many(
-    play: Play, policy: Overflow, dropped: int, heard: list[int], lane: Lane, way: Way
+async def test_a_dropping_policy_drops_exactly_one_for_one_too_many(
+    system: ActorSystem, policy: Overflow, dropped: int, heard: list[int], lane: Lane, way: Way
 ) -> None:  # case 9
-    async def program(system: ActorSystem) -> None:
-        watcher = Watcher()
-        system.observers.add(watcher)
-        held = Holding(system, mailbox=room_for(3, lane, overflow=policy))
-        ref = await held.begin()
-        for n in range(4):
-            way(ref, n, lane)
-        assert await held.end() == heard
-        assert watcher.dropped == [(ref, dropped, lane)]
-        assert watcher.full == []
-        for ledger in (system.ledger(ref), system.ledger()):
-            assert ledger.balanced
-            assert (ledger.sent, ledger.handled, ledger.dropped, ledger.rejected) == (5, 4, 1, 0)
-        assert system.dead_letters.count == 0
-
-    play(program)
+    watcher = Watcher()
+    system.observers.add(watcher)
+    held = Holding(system, mailbox=room_for(3, lane, overflow=policy))
+    ref = await held.begin()
+    for n in range(4):
+        way(ref, n, lane)
+    assert await held.end() == heard
+    assert watcher.dropped == [(ref, dropped, lane)]
+    assert watcher.full == []
+    for ledger in (system.ledger(ref), system.ledger()):
+        assert ledger.balanced
+        assert (ledger.sent, ledger.handled, ledger.dropped, ledger.rejected) == (5, 4, 1, 0)
+    assert system.dead_letters.count == 0
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize(("policy", "lost"), [(Overflow.DROP_OLD, 0), (Overflow.DROP_NEW, 3)])
-def test_an_ask_that_is_dropped_fails_at_once(
-    play: Play, policy: Overflow, lost: int, foreign: bool
+async def test_an_ask_that_is_dropped_fails_at_once(
+    system: ActorSystem, policy: Overflow, lost: int, foreign: bool
 ) -> None:  # cases 9, 25
     async def ask_four(ref: ActorRef[Any, Any], let_go: Callable[[], object]) -> list[Any]:
         asks = [ref.ask(n, timeout=10.0) for n in range(4)]
@@ -218,20 +202,17 @@ def test_an_ask_that_is_dropped_fails_at_once(
         let_go()
         return [await ask for ask in asks if ask is not asks[lost]]
 
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=3, overflow=policy))
-        ref = await held.begin()
-        if foreign:
-            aio = asyncio.get_running_loop()
-            asking = ask_four(ref, lambda: aio.call_soon_threadsafe(held.released.set))
-            answers = await asyncio.to_thread(asyncio.run, asking)
-        else:
-            answers = await ask_four(ref, held.released.set)
-        await system.settle()
-        assert answers == held.heard == [n for n in range(4) if n != lost]
-        assert assert_ledger_balanced(system, ref).dropped == 1
-
-    play(program)
+    held = Holding(system, mailbox=MailboxConfig(capacity=3, overflow=policy))
+    ref = await held.begin()
+    if foreign:
+        aio = asyncio.get_running_loop()
+        asking = ask_four(ref, lambda: aio.call_soon_threadsafe(held.released.set))
+        answers = await asyncio.to_thread(asyncio.run, asking)
+    else:
+        answers = await ask_four(ref, held.released.set)
+    await system.settle()
+    assert answers == held.heard == [n for n in range(4) if n != lost]
+    assert assert_ledger_balanced(system, ref).dropped == 1
 
 
 @pytest.mark.parametrize("policy", [Overflow.DROP_OLD, Overflow.DROP_NEW], ids=str)
@@ -239,64 +220,54 @@ def test_an_ask_that_is_dropped_fails_at_once(
 @pytest.mark.parametrize(
     "foreign", [0, pytest.param(25, marks=pytest.mark.real), pytest.param(50, marks=pytest.mark.real)]
 )
-def test_a_flood_keeps_the_newest_or_the_oldest(
-    play: Play, policy: Overflow, capacity: int, foreign: int
+async def test_a_flood_keeps_the_newest_or_the_oldest(
+    system: ActorSystem, policy: Overflow, capacity: int, foreign: int
 ) -> None:  # case 9
     """The last of them are a thread's."""
     many = 50
+    watcher = Watcher()
+    system.observers.add(watcher)
+    held = Holding(system, mailbox=MailboxConfig(capacity=capacity, overflow=policy))
+    ref = await held.begin()
 
-    async def program(system: ActorSystem) -> None:
-        watcher = Watcher()
-        system.observers.add(watcher)
-        held = Holding(system, mailbox=MailboxConfig(capacity=capacity, overflow=policy))
-        ref = await held.begin()
-
-        def send(first: int, last: int) -> None:
-            for n in range(first, last):
-                ref.tell(n)
-
-        send(0, many - foreign)
-        if foreign:
-            run_threads_while_blocked(lambda: send(many - foreign, many))
-        heard = await held.end()
-        assert heard == (list(range(many))[-capacity:] if policy is Overflow.DROP_OLD else list(range(capacity)))
-        dropped = [message for _, message, _ in watcher.dropped]
-        assert sorted(dropped + heard) == list(range(many))
-        assert assert_ledger_balanced(system, ref).dropped == many - capacity
-
-    play(program)
-
-
-def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(play: Play) -> None:  # cases 4, 9
-    async def program(system: ActorSystem) -> None:
-        config = MailboxConfig(
-            capacity=3, overflow=Overflow.DROP_OLD, priority=lambda n: n if isinstance(n, int) else 0
-        )
-        held = Holding(system, mailbox=config)
-        ref = await held.begin()
-        for n in (1, 9, 5, 7):
+    def send(first: int, last: int) -> None:
+        for n in range(first, last):
             ref.tell(n)
-        assert await held.end() == [5, 7, 9]
-        assert assert_ledger_balanced(system, ref).dropped == 1
 
-    play(program)
+    send(0, many - foreign)
+    if foreign:
+        run_threads_while_blocked(lambda: send(many - foreign, many))
+    heard = await held.end()
+    assert heard == (list(range(many))[-capacity:] if policy is Overflow.DROP_OLD else list(range(capacity)))
+    dropped = [message for _, message, _ in watcher.dropped]
+    assert sorted(dropped + heard) == list(range(many))
+    assert assert_ledger_balanced(system, ref).dropped == many - capacity
 
 
-def test_a_notice_is_never_what_is_dropped(play: Play) -> None:  # cases 9, 11
-    async def program(system: ActorSystem) -> None:
-        other = system.spawn(Listener, [])
-        held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=Overflow.DROP_OLD))
-        ref = await held.begin(lambda ctx: ctx.watch(other))
-        ref.tell(0)
-        other.stop()
-        await other.terminated()
-        await turns()  # so that the notice stands there, if it comes from another loop
-        for n in (1, 2, 3):
-            ref.tell(n)
-        assert await held.end() == [("terminated", other), 2, 3]
-        assert assert_ledger_balanced(system, ref).dropped == 2
+async def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(
+    system: ActorSystem,
+) -> None:  # cases 4, 9
+    config = MailboxConfig(capacity=3, overflow=Overflow.DROP_OLD, priority=lambda n: n if isinstance(n, int) else 0)
+    held = Holding(system, mailbox=config)
+    ref = await held.begin()
+    for n in (1, 9, 5, 7):
+        ref.tell(n)
+    assert await held.end() == [5, 7, 9]
+    assert assert_ledger_balanced(system, ref).dropped == 1
 
-    play(program)
+
+async def test_a_notice_is_never_what_is_dropped(system: ActorSystem) -> None:  # cases 9, 11
+    other = system.spawn(Listener, [])
+    held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=Overflow.DROP_OLD))
+    ref = await held.begin(lambda ctx: ctx.watch(other))
+    ref.tell(0)
+    other.stop()
+    await other.terminated()
+    await turns()  # so that the notice stands there, if it comes from another loop
+    for n in (1, 2, 3):
+        ref.tell(n)
+    assert await held.end() == [("terminated", other), 2, 3]
+    assert assert_ledger_balanced(system, ref).dropped == 2
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
@@ -309,73 +280,66 @@ def test_a_notice_is_never_what_is_dropped(play: Play) -> None:  # cases 9, 11
     ],
     ids=["stop", "kill", "fail"],
 )
-def test_an_order_is_taken_however_full_the_mailbox_is(
-    play: Play, order: Callable[[ActorRef[Any, Any]], object], kind: ExitKind, foreign: bool
+async def test_an_order_is_taken_however_full_the_mailbox_is(
+    system: ActorSystem, order: Callable[[ActorRef[Any, Any]], object], kind: ExitKind, foreign: bool
 ) -> None:  # case 11
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=2))
-        ref = await held.begin()
-        ref << 1 << 2
-        with pytest.raises(MailboxFull):
-            ref.tell(3)
-        if foreign:
-            await run_threads(lambda: order(ref))
-        else:
-            order(ref)
-        held.released.set()
-        assert (await ref.terminated()).kind is kind
-        await system.settle()
-        assert held.heard == []  # it overtook them
-        assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.dead_lettered, ledger.rejected) == (3, 2, 1)
-
-    play(program)
+    held = Holding(system, mailbox=MailboxConfig(capacity=2))
+    ref = await held.begin()
+    ref << 1 << 2
+    with pytest.raises(MailboxFull):
+        ref.tell(3)
+    if foreign:
+        await run_threads(lambda: order(ref))
+    else:
+        order(ref)
+    held.released.set()
+    assert (await ref.terminated()).kind is kind
+    await system.settle()
+    assert held.heard == []  # it overtook them
+    assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.dead_lettered, ledger.rejected) == (3, 2, 1)
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("policy", list(Overflow), ids=str)
-def test_a_notice_is_taken_however_full_the_mailbox_is(play: Play, policy: Overflow, foreign: bool) -> None:  # case 11
-    async def program(system: ActorSystem) -> None:
-        other = system.spawn(Listener, [])
-        another = system.spawn(Listener, [])
+async def test_a_notice_is_taken_however_full_the_mailbox_is(
+    system: ActorSystem, policy: Overflow, foreign: bool
+) -> None:  # case 11
+    other = system.spawn(Listener, [])
+    another = system.spawn(Listener, [])
 
-        def watch(ctx: Context) -> None:
-            ctx.watch(other)
-            ctx.watch(another, message="another ended")
+    def watch(ctx: Context) -> None:
+        ctx.watch(other)
+        ctx.watch(another, message="another ended")
 
-        held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=policy))
-        ref = await held.begin(watch)
-        ref << 1 << 2
-        for one in (other, another):
-            if foreign:
-                await run_threads(one.stop)
-            else:
-                one.stop()
-            await one.terminated()
-        if policy is Overflow.REJECT:
-            with pytest.raises(MailboxFull):  # notices make no room either
-                ref.tell(3)
-        assert await held.end() == [1, 2, ("terminated", other), "another ended"]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.handled) == (3, 3)  # notices are in no ledger
-
-    play(program)
+    held = Holding(system, mailbox=MailboxConfig(capacity=2, overflow=policy))
+    ref = await held.begin(watch)
+    ref << 1 << 2
+    for one in (other, another):
+        if foreign:
+            await run_threads(one.stop)
+        else:
+            one.stop()
+        await one.terminated()
+    if policy is Overflow.REJECT:
+        with pytest.raises(MailboxFull):  # notices make no room either
+            ref.tell(3)
+    assert await held.end() == [1, 2, ("terminated", other), "another ended"]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.handled) == (3, 3)  # notices are in no ledger
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_stop_in_order_gets_into_a_full_mailbox(play: Play, foreign: bool) -> None:  # case 11
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(capacity=2))
-        ref = await held.begin()
-        ref << 1 << 2
-        if foreign:
-            await run_threads(lambda: ref.stop(after_queued=True))
-            await asyncio.sleep(0)
-        else:
-            ref.stop(after_queued=True)
-        held.released.set()
-        await ref.terminated()
-        assert held.heard == [1, 2]
-
-    play(program)
+async def test_a_stop_in_order_gets_into_a_full_mailbox(system: ActorSystem, foreign: bool) -> None:  # case 11
+    held = Holding(system, mailbox=MailboxConfig(capacity=2))
+    ref = await held.begin()
+    ref << 1 << 2
+    if foreign:
+        await run_threads(lambda: ref.stop(after_queued=True))
+        await asyncio.sleep(0)
+    else:
+        ref.stop(after_queued=True)
+    held.released.set()
+    await ref.terminated()
+    assert held.heard == [1, 2]

@@ -180,7 +180,7 @@ def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> No
 
         def start(self) -> None:
             self.begun.set()
-            self.file.read(1)
+            self.wait_readable(self.file)
 
     async def program(system: ActorSystem) -> None:
         meta = Pipe()
@@ -277,27 +277,23 @@ class Trying(MetaProcess):
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_each_forbidden_operation_raises_an_error_of_its_own(play: Play, what: str) -> None:  # case 67
+async def test_each_forbidden_operation_raises_an_error_of_its_own(system: ActorSystem, what: str) -> None:  # case 67
     attempt, error, where = FORBIDDEN[what]
-
-    async def program(system: ActorSystem) -> None:
-        other = system.spawn(Other)
-        meta = Trying(other, attempt, where)
-        _, alias = await spawn(system, meta, [])
-        if where == "handle_message":
-            alias.tell("now")
-        elif where == "terminate":
-            alias.stop()
-        await meta.tried.wait()
-        assert [type(one) for one in meta.raised] == [error]
-        assert meta.raised[0].ref == alias  # type: ignore[attr-defined]
-        assert system.ledger(other).sent == 0
-        if where != "terminate":
-            alias.tell("again")
-            await system.settle()
-            assert alias.is_alive  # what it may not do has not ended it
-
-    play(program)
+    other = system.spawn(Other)
+    meta = Trying(other, attempt, where)
+    _, alias = await spawn(system, meta, [])
+    if where == "handle_message":
+        alias.tell("now")
+    elif where == "terminate":
+        alias.stop()
+    await meta.tried.wait()
+    assert [type(one) for one in meta.raised] == [error]
+    assert meta.raised[0].ref == alias  # type: ignore[attr-defined]
+    assert system.ledger(other).sent == 0
+    if where != "terminate":
+        alias.tell("again")
+        await system.settle()
+        assert alias.is_alive  # what it may not do has not ended it
 
 
 def test_the_errors_of_forbidden_operations_differ() -> None:  # case 67

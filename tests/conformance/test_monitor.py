@@ -33,154 +33,130 @@ HOLDERS = pytest.mark.parametrize("kind", [Doer, AsyncDoer])
 
 
 @HOLDERS
-def test_two_monitors_are_two_notices_with_refs_of_their_own(play: Play, kind: type[Doer]) -> None:  # case 15
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Plain), system.spawn(kind, log)
-        first, second = await holder.ask(monitor_all(target, target))
-        assert isinstance(first, MonitorRef)
-        assert first != second
-        assert len({first, second}) == 2
-        await end(target, BAD)
-        await system.settle()
-        reason = ExitReason(ExitKind.FAIL, BAD)
-        assert downs(log) == [(first, target, reason), (second, target, reason)]
-        assert log[0].reason.cause is BAD
-
-    play(program)
+async def test_two_monitors_are_two_notices_with_refs_of_their_own(
+    system: ActorSystem, kind: type[Doer]
+) -> None:  # case 15
+    log: list[Any] = []
+    target, holder = system.spawn(Plain), system.spawn(kind, log)
+    first, second = await holder.ask(monitor_all(target, target))
+    assert isinstance(first, MonitorRef)
+    assert first != second
+    assert len({first, second}) == 2
+    await end(target, BAD)
+    await system.settle()
+    reason = ExitReason(ExitKind.FAIL, BAD)
+    assert downs(log) == [(first, target, reason), (second, target, reason)]
+    assert log[0].reason.cause is BAD
 
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("dead", [False, True])
-def test_a_down_says_how_the_actor_ended(play: Play, how: str, dead: bool) -> None:  # M8, 017
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Plain), system.spawn(Doer, log)
-        if dead:
-            ENDS[how](target)
-            await target.terminated()
-        (mref,) = await holder.ask(monitor_all(target))
-        if not dead:
-            ENDS[how](target)
-        reason = await target.terminated()
-        await system.settle()
-        assert downs(log) == [(mref, target, reason)]
-        assert holder.is_alive
-
-    play(program)
+async def test_a_down_says_how_the_actor_ended(system: ActorSystem, how: str, dead: bool) -> None:  # M8, 017
+    log: list[Any] = []
+    target, holder = system.spawn(Plain), system.spawn(Doer, log)
+    if dead:
+        ENDS[how](target)
+        await target.terminated()
+    (mref,) = await holder.ask(monitor_all(target))
+    if not dead:
+        ENDS[how](target)
+    reason = await target.terminated()
+    await system.settle()
+    assert downs(log) == [(mref, target, reason)]
+    assert holder.is_alive
 
 
-def test_every_monitor_of_a_dead_actor_is_told_once(play: Play) -> None:  # cases 13, 15
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
-        mrefs = [*await holder.ask(monitor_all(dead, dead)), *await holder.ask(monitor_all(dead))]
-        await system.settle()
-        assert [down.mref for down in log] == mrefs
-
-    play(program)
+async def test_every_monitor_of_a_dead_actor_is_told_once(system: ActorSystem) -> None:  # cases 13, 15
+    log: list[Any] = []
+    dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
+    mrefs = [*await holder.ask(monitor_all(dead, dead)), *await holder.ask(monitor_all(dead))]
+    await system.settle()
+    assert [down.mref for down in log] == mrefs
 
 
 @HOLDERS
-def test_a_monitor_that_is_given_up_is_never_heard_of(play: Play, kind: type[Doer]) -> None:  # 017
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Plain), system.spawn(kind, log)
-        first, second, third = await holder.ask(monitor_all(target, target, target))
-        await holder.ask(lambda ctx: ctx.demonitor(first))
-        await holder.ask(lambda ctx: ctx.demonitor(third, flush=False))  # nothing is queued, so nothing comes
-        await end(target)
-        await system.settle()
-        assert [down.mref for down in log] == [second]
-
-    play(program)
+async def test_a_monitor_that_is_given_up_is_never_heard_of(system: ActorSystem, kind: type[Doer]) -> None:  # 017
+    log: list[Any] = []
+    target, holder = system.spawn(Plain), system.spawn(kind, log)
+    first, second, third = await holder.ask(monitor_all(target, target, target))
+    await holder.ask(lambda ctx: ctx.demonitor(first))
+    await holder.ask(lambda ctx: ctx.demonitor(third, flush=False))  # nothing is queued, so nothing comes
+    await end(target)
+    await system.settle()
+    assert [down.mref for down in log] == [second]
 
 
 @pytest.mark.parametrize("flush", [True, False])
 @pytest.mark.parametrize("dead", [True, False])
-def test_flushing_takes_back_a_down_that_is_queued(play: Play, flush: bool, dead: bool) -> None:  # 017
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        mrefs: list[MonitorRef] = []
-        target, holder = system.spawn(Plain), system.spawn(AsyncDoer, log)
+async def test_flushing_takes_back_a_down_that_is_queued(
+    play: Play, system: ActorSystem, flush: bool, dead: bool
+) -> None:  # 017
+    log: list[Any] = []
+    mrefs: list[MonitorRef] = []
+    target, holder = system.spawn(Plain), system.spawn(AsyncDoer, log)
+    if dead:
+        await end(target)
+
+    def give_up_the_second(ctx: Context) -> None:
         if dead:
-            await end(target)
+            mrefs.extend(ctx.monitor(target) for _ in range(3))
+        ctx.demonitor(mrefs[1], flush=flush)
 
-        def give_up_the_second(ctx: Context) -> None:
-            if dead:
-                mrefs.extend(ctx.monitor(target) for _ in range(3))
-            ctx.demonitor(mrefs[1], flush=flush)
-
-        if not dead:
-            mrefs += await holder.ask(monitor_all(target, target, target))
-        async with Busy(system, holder, give_up_the_second):
-            await end(target)
-            await turns()  # so that they are queued, if they come from another loop
-            assert log == []
-        heard, kept = [down.mref for down in log], [mrefs[0], mrefs[2]]
-        if dead and play.backend == "spread" and not flush:
-            assert heard in (kept, mrefs)  # the second may be given up before that loop has answered
-        else:
-            assert heard == (kept if flush else mrefs)
-
-    play(program)
-
-
-def test_flushing_is_the_default(play: Play) -> None:  # 017
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
-        await holder.ask(lambda ctx: ctx.demonitor(ctx.monitor(dead)))
-        await system.settle()
+    if not dead:
+        mrefs += await holder.ask(monitor_all(target, target, target))
+    async with Busy(system, holder, give_up_the_second):
+        await end(target)
+        await turns()  # so that they are queued, if they come from another loop
         assert log == []
+    heard, kept = [down.mref for down in log], [mrefs[0], mrefs[2]]
+    if dead and play.backend == "spread" and not flush:
+        assert heard in (kept, mrefs)  # the second may be given up before that loop has answered
+    else:
+        assert heard == (kept if flush else mrefs)
 
-    play(program)
+
+async def test_flushing_is_the_default(system: ActorSystem) -> None:  # 017
+    log: list[Any] = []
+    dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
+    await holder.ask(lambda ctx: ctx.demonitor(ctx.monitor(dead)))
+    await system.settle()
+    assert log == []
 
 
-def test_a_down_that_was_left_to_come_can_still_be_taken_back(play: Play) -> None:  # 017
+async def test_a_down_that_was_left_to_come_can_still_be_taken_back(system: ActorSystem) -> None:  # 017
     def twice(ctx: Context) -> None:
         mref = ctx.monitor(dead[0])
         ctx.demonitor(mref, flush=False)
         ctx.demonitor(mref)
 
     dead: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead.append(await end(system.spawn(Plain)))
-        await system.spawn(Doer, log).ask(twice)
-        await system.settle()
-        assert log == []
-
-    play(program)
+    log: list[Any] = []
+    dead.append(await end(system.spawn(Plain)))
+    await system.spawn(Doer, log).ask(twice)
+    await system.settle()
+    assert log == []
 
 
-def test_a_monitor_cannot_be_given_up_by_somebody_else(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder, stranger = system.spawn(Plain), system.spawn(Doer, log), system.spawn(Doer)
-        (mref,) = await holder.ask(monitor_all(target))
-        await stranger.ask(monitor_all(target))
-        await stranger.ask(lambda ctx: ctx.demonitor(mref))
-        await end(target)
-        await system.settle()
-        assert [down.mref for down in log] == [mref]
-
-    play(program)
+async def test_a_monitor_cannot_be_given_up_by_somebody_else(system: ActorSystem) -> None:
+    log: list[Any] = []
+    target, holder, stranger = system.spawn(Plain), system.spawn(Doer, log), system.spawn(Doer)
+    (mref,) = await holder.ask(monitor_all(target))
+    await stranger.ask(monitor_all(target))
+    await stranger.ask(lambda ctx: ctx.demonitor(mref))
+    await end(target)
+    await system.settle()
+    assert [down.mref for down in log] == [mref]
 
 
-def test_a_monitor_that_was_told_can_be_given_up_without_effect(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
-        (mref,) = await holder.ask(monitor_all(dead))
-        await system.settle()
-        (other,) = await holder.ask(monitor_all(dead))
-        await holder.ask(lambda ctx: ctx.demonitor(mref))
-        await system.settle()
-        assert [down.mref for down in log] == [mref, other]
-
-    play(program)
+async def test_a_monitor_that_was_told_can_be_given_up_without_effect(system: ActorSystem) -> None:
+    log: list[Any] = []
+    dead, holder = await end(system.spawn(Plain)), system.spawn(Doer, log)
+    (mref,) = await holder.ask(monitor_all(dead))
+    await system.settle()
+    (other,) = await holder.ask(monitor_all(dead))
+    await holder.ask(lambda ctx: ctx.demonitor(mref))
+    await system.settle()
+    assert [down.mref for down in log] == [mref, other]
 
 
 class Sorted(Actor[Any, Any]):
@@ -199,128 +175,113 @@ class Sorted(Actor[Any, Any]):
         return message(self.ctx)
 
 
-def test_a_down_is_a_message_to_handles(play: Play) -> None:  # notices reach
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        one, two = system.spawn(Plain), system.spawn(Plain)
-        holder = system.spawn(Sorted, log)
-        first, second = await holder.ask(monitor_all(one, two))
-        await end(one)
-        await system.settle()
-        assert log == [("down", first, None)]
-        assert holder.is_alive
-        await end(two, BAD)  # what the handler returns counts, as for any message
-        assert (await holder.terminated()).kind is ExitKind.NORMAL
-        assert log[1:] == [("down", second, None)]
-
-    play(program)
+async def test_a_down_is_a_message_to_handles(system: ActorSystem) -> None:  # notices reach
+    log: list[Any] = []
+    one, two = system.spawn(Plain), system.spawn(Plain)
+    holder = system.spawn(Sorted, log)
+    first, second = await holder.ask(monitor_all(one, two))
+    await end(one)
+    await system.settle()
+    assert log == [("down", first, None)]
+    assert holder.is_alive
+    await end(two, BAD)  # what the handler returns counts, as for any message
+    assert (await holder.terminated()).kind is ExitKind.NORMAL
+    assert log[1:] == [("down", second, None)]
 
 
-def test_a_down_is_a_message_to_functions_and_to_what_one_became(play: Play) -> None:  # notices reach
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
+async def test_a_down_is_a_message_to_functions_and_to_what_one_became(system: ActorSystem) -> None:  # notices reach
+    log: list[Any] = []
 
-        def note(ctx: Context, message: Any) -> Any:
-            if callable(message):
-                return message(ctx)
-            log.append((ctx.name, type(message)))
-            return None
+    def note(ctx: Context, message: Any) -> Any:
+        if callable(message):
+            return message(ctx)
+        log.append((ctx.name, type(message)))
+        return None
 
-        target = system.spawn(Plain)
-        plain = system.spawn(note, name="plain")
-        became = system.spawn(Doer, name="became")
-        for holder in (plain, became):
-            await holder.ask(monitor_all(target))
-        await became.ask(lambda ctx: ctx.become(note))
-        await end(target)
-        await system.settle()
-        assert sorted(log) == [("became", Down), ("plain", Down)]
-
-    play(program)
+    target = system.spawn(Plain)
+    plain = system.spawn(note, name="plain")
+    became = system.spawn(Doer, name="became")
+    for holder in (plain, became):
+        await holder.ask(monitor_all(target))
+    await became.ask(lambda ctx: ctx.become(note))
+    await end(target)
+    await system.settle()
+    assert sorted(log) == [("became", Down), ("plain", Down)]
 
 
-def test_a_down_that_nobody_handles_is_a_dead_letter_and_no_message_of_the_ledger(play: Play) -> None:  # notices, B4
+async def test_a_down_that_nobody_handles_is_a_dead_letter_and_no_message_of_the_ledger(
+    system: ActorSystem,
+) -> None:  # notices, B4
     class Deaf(Actor[Any, Any]):
         @handles(str)
         def word(self, message: str) -> Any:
             return [self.ctx.monitor(target) for target in targets]
 
     targets: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        targets.append(system.spawn(Plain))
-        holder = system.spawn(Deaf)
-        await holder.ask("monitor")
-        await end(targets[0])
-        await system.settle()
-        (letter,) = system.dead_letters.recent()
-        assert isinstance(letter.message, Down)
-        assert (letter.recipient, letter.reason) == (holder, "unhandled")
-        assert (system.ledger().sent, system.ledger().handled) == (1, 1)
-        assert holder.is_alive
-
-    play(program)
+    targets.append(system.spawn(Plain))
+    holder = system.spawn(Deaf)
+    await holder.ask("monitor")
+    await end(targets[0])
+    await system.settle()
+    (letter,) = system.dead_letters.recent()
+    assert isinstance(letter.message, Down)
+    assert (letter.recipient, letter.reason) == (holder, "unhandled")
+    assert (system.ledger().sent, system.ledger().handled) == (1, 1)
+    assert holder.is_alive
 
 
-def test_what_the_dying_actor_said_comes_before_the_down(play: Play) -> None:  # case 6
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        holder = system.spawn(Doer, log)
+async def test_what_the_dying_actor_said_comes_before_the_down(system: ActorSystem) -> None:  # case 6
+    log: list[Any] = []
+    holder = system.spawn(Doer, log)
 
-        def last_words(ctx: Context, message: Any) -> None:
-            for word in range(3):
-                holder.tell(word)
-            raise BAD.with_traceback(None)
+    def last_words(ctx: Context, message: Any) -> None:
+        for word in range(3):
+            holder.tell(word)
+        raise BAD.with_traceback(None)
 
-        target = system.spawn(last_words)
-        await holder.ask(monitor_all(target))
-        target.tell("go")
-        await target.terminated()
-        holder.tell("after")
-        await system.settle()
-        assert [one if not isinstance(one, Down) else Down for one in log] == [0, 1, 2, Down, "after"]
-
-    play(program)
+    target = system.spawn(last_words)
+    await holder.ask(monitor_all(target))
+    target.tell("go")
+    await target.terminated()
+    holder.tell("after")
+    await system.settle()
+    assert [one if not isinstance(one, Down) else Down for one in log] == [0, 1, 2, Down, "after"]
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-def test_a_full_mailbox_refuses_no_down_and_loses_none(play: Play, overflow: Overflow) -> None:  # case 11
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        targets = [system.spawn(Plain) for _ in range(5)]
-        holder = system.spawn(AsyncDoer, log, mailbox=MailboxConfig(capacity=1, overflow=overflow))
-        mrefs = await holder.ask(monitor_all(*targets))
-        async with Busy(system, holder):
-            holder.tell("queued")
-            for target in targets:
-                await end(target)
-            if overflow is not Overflow.REJECT:
-                holder.tell("one too many")
-        kept = "one too many" if overflow is Overflow.DROP_OLD else "queued"
-        assert [one for one in log if isinstance(one, str)] == [kept]
-        assert [one.mref for one in log if isinstance(one, Down)] == mrefs
+async def test_a_full_mailbox_refuses_no_down_and_loses_none(
+    system: ActorSystem, overflow: Overflow
+) -> None:  # case 11
+    log: list[Any] = []
+    targets = [system.spawn(Plain) for _ in range(5)]
+    holder = system.spawn(AsyncDoer, log, mailbox=MailboxConfig(capacity=1, overflow=overflow))
+    mrefs = await holder.ask(monitor_all(*targets))
+    async with Busy(system, holder):
+        holder.tell("queued")
+        for target in targets:
+            await end(target)
+        if overflow is not Overflow.REJECT:
+            holder.tell("one too many")
+    kept = "one too many" if overflow is Overflow.DROP_OLD else "queued"
+    assert [one for one in log if isinstance(one, str)] == [kept]
+    assert [one.mref for one in log if isinstance(one, Down)] == mrefs
 
-    play(program)
 
+async def test_a_down_needs_no_priority(system: ActorSystem) -> None:  # M15: keys are for messages
+    log: list[Any] = []
+    seen: list[Any] = []
 
-def test_a_down_needs_no_priority(play: Play) -> None:  # M15: keys are for messages
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        seen: list[Any] = []
+    def key(message: Any) -> int:
+        seen.append(message)
+        return 0
 
-        def key(message: Any) -> int:
-            seen.append(message)
-            return 0
-
-        target = system.spawn(Plain)
-        holder = system.spawn(Doer, log, mailbox=MailboxConfig(priority=key))
-        (mref,) = await holder.ask(monitor_all(target))
-        await end(target)
-        await system.settle()
-        assert [down.mref for down in log] == [mref]
-        assert not any(isinstance(message, Down) for message in seen)
-
-    play(program)
+    target = system.spawn(Plain)
+    holder = system.spawn(Doer, log, mailbox=MailboxConfig(priority=key))
+    (mref,) = await holder.ask(monitor_all(target))
+    await end(target)
+    await system.settle()
+    assert [down.mref for down in log] == [mref]
+    assert not any(isinstance(message, Down) for message in seen)
 
 
 # -- against a model

@@ -47,27 +47,24 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def test_no_down_comes_while_the_monitored_actor_restarts(play: Play) -> None:  # case 17
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
-        (mref,) = await holder.ask(monitor_all(target))
-        for _ in range(3):
-            target.tell(raising(BAD))
-            await system.settle()
-            assert (target.state, log) == (State.RESTARTING, [])
-            await clock.advance(1.0)
-            target.restart()
-            await system.settle()
-            assert (target.state, log) == (State.RUNNING, [])
-        target.tell(raising(BAD))  # the fourth in a minute
-        await target.terminated()
+async def test_no_down_comes_while_the_monitored_actor_restarts(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 17
+    log: list[Any] = []
+    target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
+    (mref,) = await holder.ask(monitor_all(target))
+    for _ in range(3):
+        target.tell(raising(BAD))
         await system.settle()
-        assert downs(log) == [(mref, target, ExitReason(ExitKind.FAIL, BAD))]
-
-    play(program, clock=clock)
+        assert (target.state, log) == (State.RESTARTING, [])
+        await clock.advance(1.0)
+        target.restart()
+        await system.settle()
+        assert (target.state, log) == (State.RUNNING, [])
+    target.tell(raising(BAD))  # the fourth in a minute
+    await target.terminated()
+    await system.settle()
+    assert downs(log) == [(mref, target, ExitReason(ExitKind.FAIL, BAD))]
 
 
 def test_a_monitor_is_told_of_an_actor_that_ends_while_it_waits_to_restart(play: Play) -> None:  # 014, 015
@@ -88,60 +85,54 @@ def test_a_monitor_is_told_of_an_actor_that_ends_while_it_waits_to_restart(play:
     play(program, clock=ManualClock())
 
 
-def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(play: Play) -> None:  # case 17, 016
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=10))
-        await supervisor.started()
-        child = system.actor("/" + supervisor.name + "/worker")
-        assert child is not None
-        holder = system.spawn(Doer, log)
-        (mref,) = await holder.ask(monitor_all(child))
-        for bring_about in ENDS.values():
-            bring_about(child)
-            await system.settle()
-        assert child.is_alive
-        assert log == []
-        await supervisor.ask(StopChild("worker"))
+async def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(system: ActorSystem) -> None:  # case 17, 016
+    log: list[Any] = []
+    supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=10))
+    await supervisor.started()
+    child = system.actor("/" + supervisor.name + "/worker")
+    assert child is not None
+    holder = system.spawn(Doer, log)
+    (mref,) = await holder.ask(monitor_all(child))
+    for bring_about in ENDS.values():
+        bring_about(child)
         await system.settle()
-        assert [(down.mref, down.reason.kind) for down in log] == [(mref, ExitKind.SHUTDOWN)]
-
-    play(program)
+    assert child.is_alive
+    assert log == []
+    await supervisor.ask(StopChild("worker"))
+    await system.settle()
+    assert [(down.mref, down.reason.kind) for down in log] == [(mref, ExitKind.SHUTDOWN)]
 
 
 @pytest.mark.parametrize("when", ["before", "queued", "resting"])
 @pytest.mark.parametrize("policy", list(OnRestart))
-def test_the_monitors_of_an_actor_end_when_it_restarts(play: Play, when: str, policy: OnRestart) -> None:  # 014
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target = system.spawn(Plain)
-        supervision = Supervision(backoff=SLOWLY.backoff, mailbox=policy)
-        holder = system.spawn(AsyncDoer, log, supervision=supervision)
-        await holder.ask(monitor_all(target))
-        if when == "queued":
-            with pytest.raises(ValueError, match="bad"):
-                async with Busy(system, holder, raising(BAD)):
-                    await end(target)
-            await system.settle()
-        else:
-            holder.fail(BAD)
-            await system.settle()
-        assert (holder.state, log) == (State.RESTARTING, [])
-        if when == "resting":
-            await end(target)
-        await clock.advance(1.0)
-        assert holder.state is State.RUNNING
-        if when == "before":
-            await end(target)
-            await system.settle()
-        assert log == []
-        (mref,) = await holder.ask(monitor_all(target))
+async def test_the_monitors_of_an_actor_end_when_it_restarts(
+    system: ActorSystem, clock: ManualClock, when: str, policy: OnRestart
+) -> None:  # 014
+    log: list[Any] = []
+    target = system.spawn(Plain)
+    supervision = Supervision(backoff=SLOWLY.backoff, mailbox=policy)
+    holder = system.spawn(AsyncDoer, log, supervision=supervision)
+    await holder.ask(monitor_all(target))
+    if when == "queued":
+        with pytest.raises(ValueError, match="bad"):
+            async with Busy(system, holder, raising(BAD)):
+                await end(target)
         await system.settle()
-        assert [down.mref for down in log] == [mref]
-
-    play(program, clock=clock)
+    else:
+        holder.fail(BAD)
+        await system.settle()
+    assert (holder.state, log) == (State.RESTARTING, [])
+    if when == "resting":
+        await end(target)
+    await clock.advance(1.0)
+    assert holder.state is State.RUNNING
+    if when == "before":
+        await end(target)
+        await system.settle()
+    assert log == []
+    (mref,) = await holder.ask(monitor_all(target))
+    await system.settle()
+    assert [down.mref for down in log] == [mref]
 
 
 class Rewatcher(Actor[Any, Any]):
@@ -164,114 +155,92 @@ class Rewatcher(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("how", ["failure", "restart", "failed start"])
-def test_an_actor_that_monitors_when_it_starts_has_one_monitor_however_often_it_restarts(
-    play: Play, how: str
+async def test_an_actor_that_monitors_when_it_starts_has_one_monitor_however_often_it_restarts(
+    system: ActorSystem, how: str
 ) -> None:  # 014
     log: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Plain)
-        fails: list[BaseException] = [BAD] * 3 if how == "failed start" else []
-        others = 3 - len(fails)
-        holder = system.spawn(Rewatcher, target, log, fails, supervision=AT_ONCE)
-        for _ in range(others):
-            await holder.started()
-            holder.restart() if how == "restart" else holder.tell(BAD)
-            await system.settle()
-        await holder.ask("hello")
-        assert [type(one) for one in log] == [*[MonitorRef] * 4, str]
-        await end(target)
+    target = system.spawn(Plain)
+    fails: list[BaseException] = [BAD] * 3 if how == "failed start" else []
+    others = 3 - len(fails)
+    holder = system.spawn(Rewatcher, target, log, fails, supervision=AT_ONCE)
+    for _ in range(others):
+        await holder.started()
+        holder.restart() if how == "restart" else holder.tell(BAD)
         await system.settle()
-        assert [(down.mref, down.ref) for down in log[5:]] == [(log[3], target)]
+    await holder.ask("hello")
+    assert [type(one) for one in log] == [*[MonitorRef] * 4, str]
+    await end(target)
+    await system.settle()
+    assert [(down.mref, down.ref) for down in log[5:]] == [(log[3], target)]
 
-    play(program)
 
-
-def test_the_new_incarnation_has_no_monitor_of_the_old_one_to_give_up(play: Play) -> None:  # 014
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Plain), system.spawn(Doer, log, supervision=AT_ONCE)
-        (mref,) = await holder.ask(monitor_all(target))
-        holder.fail(BAD)
-        await system.settle()
-        assert await holder.ask(lambda ctx: ctx.demonitor(mref)) is False
-        await end(target)
-        await system.settle()
-        assert log == []
-
-    play(program)
+async def test_the_new_incarnation_has_no_monitor_of_the_old_one_to_give_up(system: ActorSystem) -> None:  # 014
+    log: list[Any] = []
+    target, holder = system.spawn(Plain), system.spawn(Doer, log, supervision=AT_ONCE)
+    (mref,) = await holder.ask(monitor_all(target))
+    holder.fail(BAD)
+    await system.settle()
+    assert await holder.ask(lambda ctx: ctx.demonitor(mref)) is False
+    await end(target)
+    await system.settle()
+    assert log == []
 
 
 # -- what cannot be
 
 
 @pytest.mark.parametrize("what", ["somebody", None, 7])
-def test_only_refs_can_be_monitored(play: Play, what: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
-        with pytest.raises(TypeError):
-            await holder.ask(lambda ctx: ctx.monitor(what))
-
-    play(program)
+async def test_only_refs_can_be_monitored(system: ActorSystem, what: Any) -> None:  # J9
+    holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+    with pytest.raises(TypeError):
+        await holder.ask(lambda ctx: ctx.monitor(what))
 
 
-def test_nobody_monitors_an_actor_of_another_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async with ActorSystem("other") as other:
-            stranger = other.spawn(Plain)
-            log: list[Any] = []
-            holder = system.spawn(Doer, log, supervision=Supervision(Directive.RESUME))
-            with pytest.raises(WrongLoop):
-                await holder.ask(monitor_all(stranger))
-            await end(stranger)
-            with pytest.raises(WrongLoop):
-                await holder.ask(monitor_all(stranger))
-            await system.settle()
-            assert log == []
-
-    play(program)
-
-
-def test_an_actor_that_has_ended_monitors_nobody(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        target, holder = system.spawn(Plain), system.spawn(Doer)
-        ctx: Context = await holder.ask(lambda ctx: ctx)
-        mref = ctx.monitor(target)
-        await end(holder)
-        with pytest.raises(ActorTerminated):
-            ctx.monitor(target)
-        ctx.demonitor(mref)
-        await end(target)
-        await system.settle()
-
-    play(program)
-
-
-def test_an_actor_that_monitors_itself_ends_in_peace(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
+async def test_nobody_monitors_an_actor_of_another_system(system: ActorSystem) -> None:
+    async with ActorSystem("other") as other:
+        stranger = other.spawn(Plain)
         log: list[Any] = []
-        holder = system.spawn(Doer, log)
-        await holder.ask(lambda ctx: ctx.monitor(ctx.self))
-        await end(holder)
+        holder = system.spawn(Doer, log, supervision=Supervision(Directive.RESUME))
+        with pytest.raises(WrongLoop):
+            await holder.ask(monitor_all(stranger))
+        await end(stranger)
+        with pytest.raises(WrongLoop):
+            await holder.ask(monitor_all(stranger))
         await system.settle()
         assert log == []
-        assert system.dead_letters.count == 0
 
-    play(program)
+
+async def test_an_actor_that_has_ended_monitors_nobody(system: ActorSystem) -> None:
+    target, holder = system.spawn(Plain), system.spawn(Doer)
+    ctx: Context = await holder.ask(lambda ctx: ctx)
+    mref = ctx.monitor(target)
+    await end(holder)
+    with pytest.raises(ActorTerminated):
+        ctx.monitor(target)
+    ctx.demonitor(mref)
+    await end(target)
+    await system.settle()
+
+
+async def test_an_actor_that_monitors_itself_ends_in_peace(system: ActorSystem) -> None:
+    log: list[Any] = []
+    holder = system.spawn(Doer, log)
+    await holder.ask(lambda ctx: ctx.monitor(ctx.self))
+    await end(holder)
+    await system.settle()
+    assert log == []
+    assert system.dead_letters.count == 0
 
 
 @pytest.mark.parametrize("what", ["somebody", None, 7])
-def test_only_monitors_can_be_given_up(play: Play, what: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Plain)
-        holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
-        with pytest.raises(TypeError):
-            await holder.ask(lambda ctx: ctx.demonitor(what))
-        await holder.ask(monitor_all(target))
-        with pytest.raises(TypeError):
-            await holder.ask(lambda ctx: ctx.demonitor(what))
-
-    play(program)
+async def test_only_monitors_can_be_given_up(system: ActorSystem, what: Any) -> None:  # J9
+    target = system.spawn(Plain)
+    holder = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+    with pytest.raises(TypeError):
+        await holder.ask(lambda ctx: ctx.demonitor(what))
+    await holder.ask(monitor_all(target))
+    with pytest.raises(TypeError):
+        await holder.ask(lambda ctx: ctx.demonitor(what))
 
 
 # -- nothing is left
@@ -305,58 +274,58 @@ USES: dict[str, Use] = {
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("use", USES)
-def test_nothing_is_left_with_the_target_when_its_holders_have_ended(play: Play, use: str, how: str) -> None:  # M8
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
+@pytest.mark.config(dead_letters=0)
+async def test_nothing_is_left_with_the_target_when_its_holders_have_ended(
+    system: ActorSystem, use: str, how: str
+) -> None:  # M8
+    target = system.spawn(Doer, supervision=Supervision(Directive.RESUME))
 
-        async def come_and_go(count: int) -> None:
-            holders = [system.spawn(Doer) for _ in range(count)]
-            for holder in holders:
-                await holder.ask(lambda ctx: USES[use](ctx, target) and None)
-            for holder in holders:
-                ENDS[how](holder)
-                await holder.terminated()
-            await system.settle()
-            await asyncio.sleep(0)  # or what woke this task up is in memory still
+    async def come_and_go(count: int) -> None:
+        holders = [system.spawn(Doer) for _ in range(count)]
+        for holder in holders:
+            await holder.ask(lambda ctx: USES[use](ctx, target) and None)
+        for holder in holders:
+            ENDS[how](holder)
+            await holder.terminated()
+        await system.settle()
+        await asyncio.sleep(0)  # or what woke this task up is in memory still
 
-        await come_and_go(3)  # what is made once is made now
-        gc.collect()
-        before = ours()
-        await come_and_go(20)
-        await assert_none_grown(before)
-        assert target.is_alive
-
-    play(program, dead_letters=0)
+    await come_and_go(3)  # what is made once is made now
+    gc.collect()
+    before = ours()
+    await come_and_go(20)
+    await assert_none_grown(before)
+    assert target.is_alive
 
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("use", USES)
-def test_nothing_is_left_with_the_holder_when_its_targets_have_ended(play: Play, use: str, how: str) -> None:  # M8
+@pytest.mark.config(dead_letters=0)
+async def test_nothing_is_left_with_the_holder_when_its_targets_have_ended(
+    system: ActorSystem, use: str, how: str
+) -> None:  # M8
     class Forgetful(Doer):
         def receive(self, message: Any) -> Any:
             return message(self.ctx) if callable(message) else None
 
-    async def program(system: ActorSystem) -> None:
-        holder = system.spawn(Forgetful, supervision=Supervision(Directive.RESUME))
+    holder = system.spawn(Forgetful, supervision=Supervision(Directive.RESUME))
 
-        async def come_and_go(count: int, already_dead: bool) -> None:
-            targets = [system.spawn(Plain) for _ in range(count)]
-            for target in targets:
-                if already_dead:
-                    ENDS[how](target)
-                    await target.terminated()
-                await holder.ask(lambda ctx, target=target: USES[use](ctx, target) and None)
+    async def come_and_go(count: int, already_dead: bool) -> None:
+        targets = [system.spawn(Plain) for _ in range(count)]
+        for target in targets:
+            if already_dead:
                 ENDS[how](target)
-            await system.settle()
+                await target.terminated()
+            await holder.ask(lambda ctx, target=target: USES[use](ctx, target) and None)
+            ENDS[how](target)
+        await system.settle()
 
-        await come_and_go(3, False)
-        await come_and_go(3, True)
-        gc.collect()
-        before = ours()
-        await come_and_go(20, False)
-        await come_and_go(20, True)
-        await assert_none_grown(before)
-        assert holder.is_alive
-
-    play(program, dead_letters=0)
+    await come_and_go(3, False)
+    await come_and_go(3, True)
+    gc.collect()
+    before = ours()
+    await come_and_go(20, False)
+    await come_and_go(20, True)
+    await assert_none_grown(before)
+    assert holder.is_alive

@@ -50,91 +50,82 @@ def each_in_order(heard: list[tuple[int, int]], senders: int, many: int) -> bool
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_each_of_64_senders_keeps_its_order(play: Play, listener: type[Actor[Any, Any]]) -> None:  # case 1
+@pytest.mark.config(max_msgs_per_actor=3)
+async def test_each_of_64_senders_keeps_its_order(
+    system: ActorSystem, listener: type[Actor[Any, Any]]
+) -> None:  # case 1
     heard: list[tuple[int, int]] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(listener, heard)
-        for number in range(64):
-            system.spawn(Source, number, target, 20).tell(0)
-        await system.settle()
-        assert len(heard) == 64 * 20
-        assert each_in_order(heard, 64, 20)
-        assert [who for who, _ in heard] != sorted(who for who, _ in heard)  # they did come interleaved
-        assert assert_ledger_balanced(system, target).handled == 64 * 20
-
-    play(program, max_msgs_per_actor=3)
+    target = system.spawn(listener, heard)
+    for number in range(64):
+        system.spawn(Source, number, target, 20).tell(0)
+    await system.settle()
+    assert len(heard) == 64 * 20
+    assert each_in_order(heard, 64, 20)
+    assert [who for who, _ in heard] != sorted(who for who, _ in heard)  # they did come interleaved
+    assert assert_ledger_balanced(system, target).handled == 64 * 20
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("mailbox", MAILBOXES.values(), ids=MAILBOXES)
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_threads_and_actors_keep_their_order_side_by_side(
-    play: Play, listener: type[Actor[Any, Any]], mailbox: MailboxConfig
+async def test_threads_and_actors_keep_their_order_side_by_side(
+    system: ActorSystem, listener: type[Actor[Any, Any]], mailbox: MailboxConfig
 ) -> None:  # case 1, J15
     heard: list[tuple[int, int]] = []
+    target = system.spawn(listener, heard, mailbox=mailbox)
+    for number in range(8):
+        system.spawn(Source, number, target, 50).tell(0)
 
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(listener, heard, mailbox=mailbox)
-        for number in range(8):
-            system.spawn(Source, number, target, 50).tell(0)
+    def send(number: int) -> None:
+        for n in range(50):
+            target.tell((number, n))
 
-        def send(number: int) -> None:
-            for n in range(50):
-                target.tell((number, n))
-
-        await run_threads(*(partial(send, number) for number in range(8, 16)))
-        await system.settle()
-        assert len(heard) == 16 * 50
-        assert each_in_order(heard, 16, 50)
-        ledger = assert_ledger_balanced(system, target)
-        assert (ledger.sent, ledger.handled, ledger.dropped) == (800, 800, 0)
-
-    play(program)
+    await run_threads(*(partial(send, number) for number in range(8, 16)))
+    await system.settle()
+    assert len(heard) == 16 * 50
+    assert each_in_order(heard, 16, 50)
+    ledger = assert_ledger_balanced(system, target)
+    assert (ledger.sent, ledger.handled, ledger.dropped) == (800, 800, 0)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("mailbox", MAILBOXES.values(), ids=MAILBOXES)
-def test_what_a_thread_sends_while_the_loop_is_busy_keeps_its_order(play: Play, mailbox: MailboxConfig) -> None:  # J15
+async def test_what_a_thread_sends_while_the_loop_is_busy_keeps_its_order(
+    system: ActorSystem, mailbox: MailboxConfig
+) -> None:  # J15
     heard: list[tuple[int, int]] = []
+    target = system.spawn(Listener, heard, mailbox=mailbox)
 
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Listener, heard, mailbox=mailbox)
+    def send(number: int) -> None:
+        for n in range(50):
+            target << (number, n)
 
-        def send(number: int) -> None:
-            for n in range(50):
-                target << (number, n)
-
-        run_threads_while_blocked(*(partial(send, number) for number in range(4)))
-        assert heard == []
-        await system.settle()
-        assert len(heard) == 200
-        assert each_in_order(heard, 4, 50)
-
-    play(program)
+    run_threads_while_blocked(*(partial(send, number) for number in range(4)))
+    assert heard == []
+    await system.settle()
+    assert len(heard) == 200
+    assert each_in_order(heard, 4, 50)
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_every_way_of_sending_stands_in_the_same_line(play: Play, listener: type[Actor[Any, Any]]) -> None:  # case 1
+async def test_every_way_of_sending_stands_in_the_same_line(
+    system: ActorSystem, listener: type[Actor[Any, Any]]
+) -> None:  # case 1
     heard: list[int] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(listener, heard)
-        target.tell(0)
-        asked = target.ask(1)
-        target << 2 << 3
-        await target.send(4)
-        later = target.ask(5)
-        target.tell(6)
-        assert (await asked, await later) == (1, 5)
-        await system.settle()
-        assert heard == list(range(7))
-
-    play(program)
+    target = system.spawn(listener, heard)
+    target.tell(0)
+    asked = target.ask(1)
+    target << 2 << 3
+    await target.send(4)
+    later = target.ask(5)
+    target.tell(6)
+    assert (await asked, await later) == (1, 5)
+    await system.settle()
+    assert heard == list(range(7))
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_what_is_sent_while_an_actor_starts_keeps_its_order(play: Play, foreign: bool) -> None:  # case 1
+async def test_what_is_sent_while_an_actor_starts_keeps_its_order(system: ActorSystem, foreign: bool) -> None:  # case 1
     heard: list[int] = []
 
     class Slow(Listener):
@@ -145,24 +136,20 @@ def test_what_is_sent_while_an_actor_starts_keeps_its_order(play: Play, foreign:
             self.ctx.self.tell(6)
 
     entered, gate = Event(), Event()
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Slow, heard)
-        for n in (1, 2):
-            target.tell(n)
-        await entered.wait()
-        target.tell(4)
-        if foreign:
-            await run_threads(lambda: target.tell(5))
-        else:
-            target.tell(5)
-        assert heard == []
-        gate.set()
-        await target.started()
-        await system.settle()
-        assert heard == [1, 2, 3, 4, 5, 6]
-
-    play(program)
+    target = system.spawn(Slow, heard)
+    for n in (1, 2):
+        target.tell(n)
+    await entered.wait()
+    target.tell(4)
+    if foreign:
+        await run_threads(lambda: target.tell(5))
+    else:
+        target.tell(5)
+    assert heard == []
+    gate.set()
+    await target.started()
+    await system.settle()
+    assert heard == [1, 2, 3, 4, 5, 6]
 
 
 class Nester(Actor[int, None]):
@@ -195,27 +182,23 @@ class AsyncNester(Nester):
 
 @pytest.mark.parametrize("lane", [Lane.DATA, Lane.CONTROL], ids=str)
 @pytest.mark.parametrize("nester", [Nester, AsyncNester])
-def test_100_000_nested_self_sends_do_not_grow_the_stack(
-    play: Play, nester: type[Nester], lane: Lane
+async def test_100_000_nested_self_sends_do_not_grow_the_stack(
+    play: Play, system: ActorSystem, nester: type[Nester], lane: Lane
 ) -> None:  # case 7
     seen: list[int] = []
     frames: set[int] = set()
-
-    async def program(system: ActorSystem) -> None:
-        many = 100_000 if nester is Nester and lane is Lane.DATA else 10_000
-        if play.is_elsewhere:
-            many //= 100  # each goes from thread to thread
-        ref = system.spawn(nester, seen, frames, lane)
-        ref.tell(many, lane=lane)
-        await system.settle()
-        assert seen == list(range(many, -1, -1))
-        assert max(frames) - min(frames) <= 3
-        assert assert_ledger_balanced(system, ref).handled == many + 1
-
-    play(program)
+    many = 100_000 if nester is Nester and lane is Lane.DATA else 10_000
+    if play.is_elsewhere:
+        many //= 100  # each goes from thread to thread
+    ref = system.spawn(nester, seen, frames, lane)
+    ref.tell(many, lane=lane)
+    await system.settle()
+    assert seen == list(range(many, -1, -1))
+    assert max(frames) - min(frames) <= 3
+    assert assert_ledger_balanced(system, ref).handled == many + 1
 
 
-def test_a_self_send_waits_behind_what_is_queued(play: Play) -> None:  # case 7
+async def test_a_self_send_waits_behind_what_is_queued(system: ActorSystem) -> None:  # case 7
     heard: list[Any] = []
 
     class Echo(Listener):
@@ -225,17 +208,16 @@ def test_a_self_send_waits_behind_what_is_queued(play: Play) -> None:  # case 7
                 self.ctx.self.tell("again")
                 self.heard.append("end of 1")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo, heard)
-        ref << 1 << 2 << 3
-        await system.settle()
-        assert heard == [1, "end of 1", 2, 3, "again"]
-
-    play(program)
+    ref = system.spawn(Echo, heard)
+    ref << 1 << 2 << 3
+    await system.settle()
+    assert heard == [1, "end of 1", 2, 3, "again"]
 
 
 @pytest.mark.at_home
-def test_two_actors_that_send_one_another_never_run_inside_one_another(play: Play) -> None:  # case 7
+async def test_two_actors_that_send_one_another_never_run_inside_one_another(
+    play: Play, system: ActorSystem
+) -> None:  # case 7
     inside: list[str] = []
     left = 20_000
 
@@ -248,32 +230,25 @@ def test_two_actors_that_send_one_another_never_run_inside_one_another(play: Pla
             other[0].tell([ctx.self])
         inside.pop()
 
-    async def program(system: ActorSystem) -> None:
-        nonlocal left
-        left = 200 if play.is_elsewhere else 20_000
-        a = system.spawn(bounce)
-        b = system.spawn(bounce)
-        a.tell([b])
-        await system.settle()
-        assert left == 0
-        assert a.is_alive
-        assert b.is_alive
-
-    play(program)
+    left = 200 if play.is_elsewhere else 20_000
+    a = system.spawn(bounce)
+    b = system.spawn(bounce)
+    a.tell([b])
+    await system.settle()
+    assert left == 0
+    assert a.is_alive
+    assert b.is_alive
 
 
 @pytest.mark.real
-def test_a_thread_wakes_a_sleeping_loop(play: Play) -> None:  # J15
-    async def program(system: ActorSystem) -> None:
-        heard = Event()
-        target: ActorRef[Any, Any] = system.spawn(lambda ctx, message: heard.set())
-        for _ in range(5):
-            await system.settle()
-            heard.clear()
-            await run_threads(lambda: target.tell("wake up"))
-            await heard.wait()
-
-    play(program)
+async def test_a_thread_wakes_a_sleeping_loop(system: ActorSystem) -> None:  # J15
+    heard = Event()
+    target: ActorRef[Any, Any] = system.spawn(lambda ctx, message: heard.set())
+    for _ in range(5):
+        await system.settle()
+        heard.clear()
+        await run_threads(lambda: target.tell("wake up"))
+        await heard.wait()
 
 
 def test_a_thread_wakes_a_system_on_a_thread_of_its_own() -> None:  # J15
@@ -284,16 +259,13 @@ def test_a_thread_wakes_a_system_on_a_thread_of_its_own() -> None:  # J15
 
 
 @pytest.mark.real
-def test_a_thread_has_no_name_unless_it_gives_one(play: Play) -> None:  # J8, J15
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        other = system.spawn(Listener, [])
-        await run_threads(lambda: held.ref.tell(1))
-        await run_threads(lambda: held.ref.tell(2, sender=other))
-        await system.settle()
-        assert held.senders == [None, other]
-
-    play(program)
+async def test_a_thread_has_no_name_unless_it_gives_one(system: ActorSystem) -> None:  # J8, J15
+    held = Holding(system)
+    other = system.spawn(Listener, [])
+    await run_threads(lambda: held.ref.tell(1))
+    await run_threads(lambda: held.ref.tell(2, sender=other))
+    await system.settle()
+    assert held.senders == [None, other]
 
 
 def test_what_a_thread_tells_a_stopped_system_is_a_dead_letter(play: Play) -> None:  # J15

@@ -52,16 +52,15 @@ def test_higher_lanes_come_first_and_each_lane_in_order(lanes: list[Lane]) -> No
 
 
 @pytest.mark.parametrize(("upper", "lower"), PAIRS, ids=str)
-def test_a_message_of_a_higher_lane_comes_next_in_a_flood(play: Play, upper: Lane, lower: Lane) -> None:  # case 2
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        for n in range(500):
-            ref.tell(n, lane=lower)
-        ref.tell("urgent", lane=upper)
-        assert await held.end() == ["urgent", *range(500)]
-
-    play(program)
+async def test_a_message_of_a_higher_lane_comes_next_in_a_flood(
+    system: ActorSystem, upper: Lane, lower: Lane
+) -> None:  # case 2
+    held = Holding(system)
+    ref = await held.begin()
+    for n in range(500):
+        ref.tell(n, lane=lower)
+    ref.tell("urgent", lane=upper)
+    assert await held.end() == ["urgent", *range(500)]
 
 
 class Flooded(Actor[Any, None]):
@@ -116,15 +115,14 @@ def test_control_comes_after_the_message_in_hand_in_a_running_flood(
 
 
 @pytest.mark.parametrize("flooded", [Flooded, AsyncFlooded])
-def test_a_whole_visit_does_not_stand_before_control(play: Play, flooded: type[Flooded]) -> None:  # case 2
+@pytest.mark.config(max_msgs_per_actor=10000, max_tick_time=AGES)
+async def test_a_whole_visit_does_not_stand_before_control(
+    system: ActorSystem, flooded: type[Flooded]
+) -> None:  # case 2
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        system.spawn(flooded, heard, 5, from_the_handler)
-        await system.settle()
-        assert heard[:7] == [0, 1, 2, 3, 4, 5, "urgent"]
-
-    play(program, max_msgs_per_actor=10_000, max_tick_time=AGES)
+    system.spawn(flooded, heard, 5, from_the_handler)
+    await system.settle()
+    assert heard[:7] == [0, 1, 2, 3, 4, 5, "urgent"]
 
 
 class Endless(Actor[Any, None]):
@@ -149,51 +147,41 @@ class AsyncEndless(Endless):
 
 @pytest.mark.parametrize("endless", [Endless, AsyncEndless])
 @pytest.mark.parametrize(("upper", "lower"), PAIRS, ids=str)
-def test_every_64th_pick_serves_a_lower_lane(
-    play: Play, upper: Lane, lower: Lane, endless: type[Endless]
+@pytest.mark.config(max_msgs_per_actor=10)
+async def test_every_64th_pick_serves_a_lower_lane(
+    system: ActorSystem, upper: Lane, lower: Lane, endless: type[Endless]
 ) -> None:  # case 3
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(endless, heard, upper, 4)
-        for n in range(4):
-            target.tell(n, lane=lower)
-        for _ in range(3):
-            target.tell("flood", lane=upper)
-        await system.settle()
-        places = [place for place, message in enumerate(heard, start=1) if message != "flood"]
-        assert [message for message in heard if message != "flood"] == [0, 1, 2, 3]
-        assert places == [64, 128, 192, 256]
-
-    play(program, max_msgs_per_actor=10)
+    target = system.spawn(endless, heard, upper, 4)
+    for n in range(4):
+        target.tell(n, lane=lower)
+    for _ in range(3):
+        target.tell("flood", lane=upper)
+    await system.settle()
+    places = [place for place, message in enumerate(heard, start=1) if message != "flood"]
+    assert [message for message in heard if message != "flood"] == [0, 1, 2, 3]
+    assert places == [64, 128, 192, 256]
 
 
-def test_of_the_lower_lanes_the_oldest_message_has_its_turn(play: Play) -> None:  # case 3
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system)
-        ref = await held.begin()
-        for message, lane in (("log", Lane.LOG), ("data", Lane.DATA), ("management", Lane.MANAGEMENT)):
-            ref.tell(message, lane=lane)
-        for _ in range(64 * 3):
-            ref.tell("flood", lane=Lane.CONTROL)
-        heard = await held.end()
-        assert [heard.index(message) for message in ("log", "data", "management")] == [63, 127, 191]
-
-    play(program)
+async def test_of_the_lower_lanes_the_oldest_message_has_its_turn(system: ActorSystem) -> None:  # case 3
+    held = Holding(system)
+    ref = await held.begin()
+    for message, lane in (("log", Lane.LOG), ("data", Lane.DATA), ("management", Lane.MANAGEMENT)):
+        ref.tell(message, lane=lane)
+    for _ in range(64 * 3):
+        ref.tell("flood", lane=Lane.CONTROL)
+    heard = await held.end()
+    assert [heard.index(message) for message in ("log", "data", "management")] == [63, 127, 191]
 
 
-def test_data_in_order_of_priority_moves_under_a_control_flood(play: Play) -> None:  # case 3
+async def test_data_in_order_of_priority_moves_under_a_control_flood(system: ActorSystem) -> None:  # case 3
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Endless, heard, Lane.CONTROL, 3, mailbox=MailboxConfig(priority=lambda n: -n))
-        for n in (1, 2, 3):
-            target.tell(n)
-        target.tell("flood", lane=Lane.CONTROL)
-        await system.settle()
-        assert [message for message in heard if message != "flood"] == [3, 2, 1]
-
-    play(program)
+    target = system.spawn(Endless, heard, Lane.CONTROL, 3, mailbox=MailboxConfig(priority=lambda n: -n))
+    for n in (1, 2, 3):
+        target.tell(n)
+    target.tell("flood", lane=Lane.CONTROL)
+    await system.settle()
+    assert [message for message in heard if message != "flood"] == [3, 2, 1]
 
 
 @pytest.mark.parametrize("foreign", [False, True])
@@ -223,42 +211,37 @@ def test_the_smallest_key_comes_first_and_equal_keys_in_order(foreign: bool) -> 
     check()
 
 
-def test_a_higher_lane_comes_before_the_most_urgent_data(play: Play) -> None:  # case 4
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=MailboxConfig(priority=lambda n: 0 if n is HOLD else n))
-        ref = await held.begin()
-        for n in (5, 0, 5, 3):
-            ref.tell(n)
-        ref.tell(9, lane=Lane.CONTROL)
-        ref.tell(-9, lane=Lane.LOG)
-        assert await held.end() == [9, 0, 3, 5, 5, -9]
-
-    play(program)
+async def test_a_higher_lane_comes_before_the_most_urgent_data(system: ActorSystem) -> None:  # case 4
+    held = Holding(system, mailbox=MailboxConfig(priority=lambda n: 0 if n is HOLD else n))
+    ref = await held.begin()
+    for n in (5, 0, 5, 3):
+        ref.tell(n)
+    ref.tell(9, lane=Lane.CONTROL)
+    ref.tell(-9, lane=Lane.LOG)
+    assert await held.end() == [9, 0, 3, 5, 5, -9]
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_priority_that_cannot_be_told_costs_nobody_elses_message(play: Play, foreign: bool) -> None:  # case 4
+async def test_a_priority_that_cannot_be_told_costs_nobody_elses_message(
+    system: ActorSystem, foreign: bool
+) -> None:  # case 4
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Listener, heard, mailbox=MailboxConfig(priority=lambda message: 10 // message))
-        target.tell(2)
-        with pytest.raises(ZeroDivisionError):
-            target.tell(0)
-        with pytest.raises(ZeroDivisionError):
-            await target.ask(0)
-        if foreign:
-            # A thread cannot be told any more: its message is a dead letter.
-            run_threads_while_blocked(lambda: target.tell(0), lambda: target.tell(5))
-        else:
-            target.tell(5)
-        await system.settle()
-        assert heard == [5, 2]
-        ledger = assert_ledger_balanced(system, target)
-        assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (2 + foreign, 2, foreign)
-        assert [letter.message for letter in system.dead_letters.recent()] == [0] * foreign
-
-    play(program)
+    target = system.spawn(Listener, heard, mailbox=MailboxConfig(priority=lambda message: 10 // message))
+    target.tell(2)
+    with pytest.raises(ZeroDivisionError):
+        target.tell(0)
+    with pytest.raises(ZeroDivisionError):
+        await target.ask(0)
+    if foreign:
+        # A thread cannot be told any more: its message is a dead letter.
+        run_threads_while_blocked(lambda: target.tell(0), lambda: target.tell(5))
+    else:
+        target.tell(5)
+    await system.settle()
+    assert heard == [5, 2]
+    ledger = assert_ledger_balanced(system, target)
+    assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (2 + foreign, 2, foreign)
+    assert [letter.message for letter in system.dead_letters.recent()] == [0] * foreign
 
 
 class Player(Actor[Any, None]):

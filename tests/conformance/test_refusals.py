@@ -18,8 +18,8 @@ from greenroom import (
     ManualClock,
     Supervision,
 )
-from greenroom.actor.failure.reports import LOG_PERIOD, LOGGED_PER_PERIOD
 from greenroom.errors import BadArgument, WorkerLost
+from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
 from greenroom.testing import ActorHarness, Simulation, faults
 from tests.conformance.askers import ANYWHERE, ask_from, outcome
 
@@ -124,23 +124,20 @@ def test_a_told_refusal_is_logged_once_and_counted(play: Play, kind: Any, caplog
     assert errors(caplog) == []
 
 
-def test_what_is_told_again_and_again_is_logged_now_and_then(play: Play, caplog: Caplog) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Booking)
-        for _ in range(LOGGED_PER_PERIOD + 7):
-            ref.tell(SoldOut("none left"))
-        await system.settle()
-        assert len(warnings(caplog)) == LOGGED_PER_PERIOD
-        await clock.advance(LOG_PERIOD)
+async def test_what_is_told_again_and_again_is_logged_now_and_then(
+    system: ActorSystem, clock: ManualClock, caplog: Caplog
+) -> None:
+    ref = system.spawn(Booking)
+    for _ in range(LOGGED_PER_PERIOD + 7):
         ref.tell(SoldOut("none left"))
-        await system.settle()
-        assert warnings(caplog)[-1].not_logged == 7
-        assert "7 refusals before this one were not logged" in warnings(caplog)[-1].getMessage()
-        assert system.ledger(ref).refused == LOGGED_PER_PERIOD + 8
-
-    play(program, clock=clock)
+    await system.settle()
+    assert len(warnings(caplog)) == LOGGED_PER_PERIOD
+    await clock.advance(LOG_PERIOD)
+    ref.tell(SoldOut("none left"))
+    await system.settle()
+    assert warnings(caplog)[-1].not_logged == 7
+    assert "7 refusals before this one were not logged" in warnings(caplog)[-1].getMessage()
+    assert system.ledger(ref).refused == LOGGED_PER_PERIOD + 8
 
 
 @pytest.mark.parametrize("how", ["reply", "defer_reply", "gave up"])
@@ -175,7 +172,7 @@ def test_a_refusal_that_no_asker_gets_is_logged(play: Play, how: str, caplog: Ca
     assert len(warnings(caplog)) == 1
 
 
-def test_who_was_forwarded_an_ask_refuses_it_by_its_own_answers(play: Play) -> None:
+async def test_who_was_forwarded_an_ask_refuses_it_by_its_own_answers(system: ActorSystem) -> None:
     class Desk(Actor[Any, Any]):
         def receive(self, message: Any) -> None:
             self.ctx.forward(message[0])
@@ -189,16 +186,13 @@ def test_who_was_forwarded_an_ask_refuses_it_by_its_own_answers(play: Play) -> N
     class Lenient(Strict):
         answers = (SoldOut,)  # type: ignore[assignment] # mypy infers the base's from its value
 
-    async def program(system: ActorSystem) -> None:
-        desk, strict, lenient = system.spawn(Desk), system.spawn(Strict), system.spawn(Lenient)
-        cause = SoldOut("no")
-        assert await outcome(desk.ask((lenient, cause))) is cause
-        assert await outcome(desk.ask((strict, cause))) is cause
-        await strict.terminated()
-        assert lenient.is_alive
-        assert desk.is_alive
-
-    play(program)
+    desk, strict, lenient = system.spawn(Desk), system.spawn(Strict), system.spawn(Lenient)
+    cause = SoldOut("no")
+    assert await outcome(desk.ask((lenient, cause))) is cause
+    assert await outcome(desk.ask((strict, cause))) is cause
+    await strict.terminated()
+    assert lenient.is_alive
+    assert desk.is_alive
 
 
 def test_a_message_put_aside_before_its_handler_refuses_stays_there(play: Play, caplog: Caplog) -> None:
@@ -276,50 +270,44 @@ class OnSignal(Booking):
 
 
 @pytest.mark.parametrize("how", ["pre_start", "on_terminated", "pipe", "watch message", "fail"])
-def test_only_the_handler_of_a_message_can_refuse(play: Play, how: str) -> None:
+async def test_only_the_handler_of_a_message_can_refuse(system: ActorSystem, how: str) -> None:
     async def breaks() -> None:
         raise ValueError("in a pipe")
 
-    async def program(system: ActorSystem) -> None:
-        kind = {"pre_start": InHooks, "on_terminated": OnSignal}.get(how, Booking)
-        ref = system.spawn(kind)
-        if how in ("on_terminated", "watch message"):
-            other = system.spawn(Booking)
-            message = None if how == "on_terminated" else ValueError("told by a watch")
-            await ref.ask(lambda ctx: ctx.watch(other, message))
-            other.stop()
-        elif how == "pipe":
-            ref.tell(lambda ctx: ctx.pipe_to_self(breaks()) and None)
-        elif how == "fail":
-            ref.fail(ValueError("from outside"))
-        reason = await ref.terminated()
-        assert reason.kind is ExitKind.FAIL
-        assert isinstance(reason.cause, ValueError)
-
-    play(program)
+    kind = {"pre_start": InHooks, "on_terminated": OnSignal}.get(how, Booking)
+    ref = system.spawn(kind)
+    if how in ("on_terminated", "watch message"):
+        other = system.spawn(Booking)
+        message = None if how == "on_terminated" else ValueError("told by a watch")
+        await ref.ask(lambda ctx: ctx.watch(other, message))
+        other.stop()
+    elif how == "pipe":
+        ref.tell(lambda ctx: ctx.pipe_to_self(breaks()) and None)
+    elif how == "fail":
+        ref.fail(ValueError("from outside"))
+    reason = await ref.terminated()
+    assert reason.kind is ExitKind.FAIL
+    assert isinstance(reason.cause, ValueError)
 
 
-def test_what_the_runtime_says_about_a_handler_is_never_its_answer(play: Play) -> None:
+async def test_what_the_runtime_says_about_a_handler_is_never_its_answer(system: ActorSystem) -> None:
     class Anything(Booking):
         answers = (Exception,)
 
         def receive(self, message: Any) -> Any:
             return asyncio.Future() if message == "future" else super().receive(message)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Anything)
-        assert isinstance(await outcome(ref.ask(KeyError("no"))), KeyError)
-        ref.tell(WorkerLost("gone"))
-        assert (await ref.terminated()).kind is ExitKind.PANIC
-        # What is not declared may still not be an `Exception` at all.
-        other = system.spawn(Anything)
-        other.tell(GeneratorExit())
-        assert (await other.terminated()).kind is ExitKind.PANIC
-
-    play(program)
+    ref = system.spawn(Anything)
+    assert isinstance(await outcome(ref.ask(KeyError("no"))), KeyError)
+    ref.tell(WorkerLost("gone"))
+    assert (await ref.terminated()).kind is ExitKind.PANIC
+    # What is not declared may still not be an `Exception` at all.
+    other = system.spawn(Anything)
+    other.tell(GeneratorExit())
+    assert (await other.terminated()).kind is ExitKind.PANIC
 
 
-def test_a_subclass_replaces_the_answers_of_its_base_and_a_mixin_may_bring_them(play: Play) -> None:
+async def test_a_subclass_replaces_the_answers_of_its_base_and_a_mixin_may_bring_them(system: ActorSystem) -> None:
     class Mixin:
         answers: ClassVar[tuple[type[Exception], ...]] = (KeyError,)
 
@@ -328,18 +316,15 @@ def test_a_subclass_replaces_the_answers_of_its_base_and_a_mixin_may_bring_them(
     class Added(Booking):
         answers = (*Booking.answers, KeyError)
 
-    async def program(system: ActorSystem) -> None:
-        for kind, refused in ((Mixed, {KeyError}), (Added, {SoldOut, ValueError, KeyError}), (Booking, {SoldOut})):
-            for cause in refused:
-                ref = system.spawn(kind)
-                with pytest.raises(cause):
-                    await ref.ask(cause("no"))
-                assert await ref.ask("x") == 2
-        mixed = system.spawn(Mixed)
-        mixed.tell(SoldOut("no"))
-        assert (await mixed.terminated()).kind is ExitKind.FAIL
-
-    play(program)
+    for kind, refused in ((Mixed, {KeyError}), (Added, {SoldOut, ValueError, KeyError}), (Booking, {SoldOut})):
+        for cause in refused:
+            ref = system.spawn(kind)
+            with pytest.raises(cause):
+                await ref.ask(cause("no"))
+            assert await ref.ask("x") == 2
+    mixed = system.spawn(Mixed)
+    mixed.tell(SoldOut("no"))
+    assert (await mixed.terminated()).kind is ExitKind.FAIL
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,139 +25,128 @@ from tests.conformance.incarnations import (
 )
 from tests.conformance.lives import ended
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @every_phoenix
 @pytest.mark.parametrize("how", ["raise", "fail", "restart", "behavior"])
-def test_the_hooks_of_a_restart_run_in_their_order(play: Play, kind: Any, how: str) -> None:  # M6, case 47
+@pytest.mark.config(supervision=AT_ONCE, history=True)
+async def test_the_hooks_of_a_restart_run_in_their_order(
+    system: ActorSystem, kind: Any, how: str
+) -> None:  # M6, case 47
     book = Book()
     cause = BAD
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book)
-        await ref.ask(lambda me: me.ctx.spawn(kind, Book("child's ", book.log)))
-        await system.settle()
-        book.take()
-        if how == "fail":
-            ref.fail(cause)
-        elif how == "restart":
-            ref.restart(cause)
-        else:
-            ref.tell(cause if how == "raise" else lambda _: Behaviors.failed(cause))
-        assert await ref.ask("next") == "next"
-        assert book.take() == [
-            "pre_restart 1",
-            "snapshot 1",
-            "child's pre_stop 1",
-            "child's post_stop 1",
-            "post_stop 1",
-            *BORN_AGAIN,
-        ]
-        assert book.actors[0].cause is cause
-        assert book.actors[1].state == "state of 1"
-        assert book.actors[0] is not book.actors[1]
-        assert_legal(ref.history)
-        assert runs(ref)
-
-    play(program, supervision=AT_ONCE, history=True)
+    ref = system.spawn(kind, book)
+    await ref.ask(lambda me: me.ctx.spawn(kind, Book("child's ", book.log)))
+    await system.settle()
+    book.take()
+    if how == "fail":
+        ref.fail(cause)
+    elif how == "restart":
+        ref.restart(cause)
+    else:
+        ref.tell(cause if how == "raise" else lambda _: Behaviors.failed(cause))
+    assert await ref.ask("next") == "next"
+    assert book.take() == [
+        "pre_restart 1",
+        "snapshot 1",
+        "child's pre_stop 1",
+        "child's post_stop 1",
+        "post_stop 1",
+        *BORN_AGAIN,
+    ]
+    assert book.actors[0].cause is cause
+    assert book.actors[1].state == "state of 1"
+    assert book.actors[0] is not book.actors[1]
+    assert_legal(ref.history)
+    assert runs(ref)
 
 
 @every_phoenix
-def test_the_old_incarnation_goes_at_once_and_the_new_one_comes_after_the_backoff(play: Play, kind: Any) -> None:  # M6
-    clock = ManualClock()
+@pytest.mark.config(history=True)
+async def test_the_old_incarnation_goes_at_once_and_the_new_one_comes_after_the_backoff(
+    system: ActorSystem, clock: ManualClock, kind: Any
+) -> None:  # M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book, name="one", supervision=slow(0.5))
-        await ref.ask("hello")
-        before = (ref.id, ref.path, hash(ref), ref.name)
-        book.take()
-        ref.tell(BAD)
-        end = asyncio.ensure_future(ref.terminated())
-        started = asyncio.ensure_future(ref.started())
-        await clock.advance(0.25)
-        assert book.take() == GONE
-        assert ref.state is State.RESTARTING
-        assert ref.is_alive
-        assert system.actor("/one") == ref
-        assert ref in system.actors()
-        await clock.advance(0.25)
-        assert book.take() == BORN_AGAIN
-        assert runs(ref)
-        assert (ref.id, ref.path, hash(ref), ref.name) == before
-        assert await ref.ask(lambda me: me.ctx.self) == ref
-        await started
-        assert not end.done()
-        ref.stop()
-        await end
-        assert ref.history == (
-            State.CREATED,
-            State.STARTING,
-            State.RUNNING,
-            State.FAILED,
-            State.RESTARTING,
-            State.STARTING,
-            State.RUNNING,
-            State.STOPPING,
-            State.STOPPED,
-            State.TERMINATED,
-        )
-
-    play(program, clock=clock, history=True)
+    ref = system.spawn(kind, book, name="one", supervision=slow(0.5))
+    await ref.ask("hello")
+    before = (ref.id, ref.path, hash(ref), ref.name)
+    book.take()
+    ref.tell(BAD)
+    end = asyncio.ensure_future(ref.terminated())
+    started = asyncio.ensure_future(ref.started())
+    await clock.advance(0.25)
+    assert book.take() == GONE
+    assert ref.state is State.RESTARTING
+    assert ref.is_alive
+    assert system.actor("/one") == ref
+    assert ref in system.actors()
+    await clock.advance(0.25)
+    assert book.take() == BORN_AGAIN
+    assert runs(ref)
+    assert (ref.id, ref.path, hash(ref), ref.name) == before
+    assert await ref.ask(lambda me: me.ctx.self) == ref
+    await started
+    assert not end.done()
+    ref.stop()
+    await end
+    assert ref.history == (
+        State.CREATED,
+        State.STARTING,
+        State.RUNNING,
+        State.FAILED,
+        State.RESTARTING,
+        State.STARTING,
+        State.RUNNING,
+        State.STOPPING,
+        State.STOPPED,
+        State.TERMINATED,
+    )
 
 
-def test_children_are_stopped_before_the_new_incarnation_starts(play: Play) -> None:  # case 47, M6
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_children_are_stopped_before_the_new_incarnation_starts(system: ActorSystem) -> None:  # case 47, M6
     book = Book()
+    gate = Gate()
+    slow_child = Book("child's ", book.log, post_stop=gate.wait)
 
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        slow_child = Book("child's ", book.log, post_stop=gate.wait)
+    def bear(me: Any) -> None:
+        me.ctx.spawn(AsyncPhoenix, slow_child, name="child")  # the name is free again, each time
 
-        def bear(me: Any) -> None:
-            me.ctx.spawn(AsyncPhoenix, slow_child, name="child")  # the name is free again, each time
-
-        book.acts["pre_start"] = bear
-        ref = system.spawn(Phoenix, book, name="one")
-        await ref.ask("hello")
-        child = system.actor("/one/child")
-        assert child is not None
-        book.take()
-        ref.restart()
-        ref.tell("queued")
-        await gate.entered.wait()
-        await turns()
-        assert "post_stop 1" not in book.log
-        assert book.lives == 1
-        assert ref.state is State.RESTARTING
-        assert book.heard == ["hello"]
-        gate.opened.set()
-        assert await ref.ask("next") == "next"
-        assert not child.is_alive
-        assert system.actor("/one/child") not in (None, child)
-        await ended(system, child)
-        log = book.take()
-        assert log.index("child's post_stop 1") < log.index("post_stop 1") < log.index("init 2")
-        assert book.heard == ["hello", "queued", "next"]
-
-    play(program, supervision=AT_ONCE)
+    book.acts["pre_start"] = bear
+    ref = system.spawn(Phoenix, book, name="one")
+    await ref.ask("hello")
+    child = system.actor("/one/child")
+    assert child is not None
+    book.take()
+    ref.restart()
+    ref.tell("queued")
+    await gate.entered.wait()
+    await turns()
+    assert "post_stop 1" not in book.log
+    assert book.lives == 1
+    assert ref.state is State.RESTARTING
+    assert book.heard == ["hello"]
+    gate.opened.set()
+    assert await ref.ask("next") == "next"
+    assert not child.is_alive
+    assert system.actor("/one/child") not in (None, child)
+    await ended(system, child)
+    log = book.take()
+    assert log.index("child's post_stop 1") < log.index("post_stop 1") < log.index("init 2")
+    assert book.heard == ["hello", "queued", "next"]
 
 
-def test_children_born_in_pre_restart_are_stopped_too(play: Play) -> None:  # M6, case 47
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_children_born_in_pre_restart_are_stopped_too(system: ActorSystem) -> None:  # M6, case 47
     born: list[Any] = []
     book = Book(pre_restart=lambda me: born.append(me.ctx.spawn(Phoenix, Book())))
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Phoenix, book)
-        ref.restart()
-        assert await ref.ask(lambda me: me.ctx.children) == []
-        assert not born[0].is_alive
-
-    play(program, supervision=AT_ONCE)
+    ref = system.spawn(Phoenix, book)
+    ref.restart()
+    assert await ref.ask(lambda me: me.ctx.children) == []
+    assert not born[0].is_alive
 
 
-def test_functions_and_behaviors_are_restarted_too(play: Play) -> None:  # M6, M13
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_functions_and_behaviors_are_restarted_too(system: ActorSystem) -> None:  # M6, M13
     setups: list[Any] = []
     signals: list[Any] = []
 
@@ -178,22 +167,20 @@ def test_functions_and_behaviors_are_restarted_too(play: Play) -> None:  # M6, M
             raise message
         return message
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(set_up))
-        function = system.spawn(plain)
-        assert [await ref.ask(1), await ref.ask(2), await function.ask(3)] == [1, 2, 3]
-        signals.clear()
-        for one in (ref, function):
-            with pytest.raises(ValueError, match="on purpose"):
-                await one.ask(BAD)
-        assert [await ref.ask(1), await function.ask(3)] == [1, 3]  # the count begins anew
-        assert setups == [ref, ref]
-        assert signals == ["PreRestart", "PostStop", "PreStart", "PostRestart", "PostStart"]
-
-    play(program, supervision=AT_ONCE)
+    ref = system.spawn(Behaviors.setup(set_up))
+    function = system.spawn(plain)
+    assert [await ref.ask(1), await ref.ask(2), await function.ask(3)] == [1, 2, 3]
+    signals.clear()
+    for one in (ref, function):
+        with pytest.raises(ValueError, match="on purpose"):
+            await one.ask(BAD)
+    assert [await ref.ask(1), await function.ask(3)] == [1, 3]  # the count begins anew
+    assert setups == [ref, ref]
+    assert signals == ["PreRestart", "PostStop", "PreStart", "PostRestart", "PostStart"]
 
 
-def test_observers_hear_of_restarts_and_of_no_end(play: Play) -> None:  # J16
+@pytest.mark.config(supervision=Supervision(backoff=None))
+async def test_observers_hear_of_restarts_and_of_no_end(system: ActorSystem) -> None:  # J16
     class Eye:
         seen: list[Any]
 
@@ -210,14 +197,10 @@ def test_observers_hear_of_restarts_and_of_no_end(play: Play) -> None:  # J16
             self.seen.append(("stopped", ref))
 
     eye = Eye()
-
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(eye)
-        ref = system.spawn(Phoenix, Book())
-        ref.tell(BAD)
-        await system.settle()
-        ref.restart()
-        await ref.ask("hello")
-        assert eye.seen == [("started", ref), ("restarted", ref, BAD), ("restarted", ref, None)]
-
-    play(program, supervision=Supervision(backoff=None))
+    system.observers.add(eye)
+    ref = system.spawn(Phoenix, Book())
+    ref.tell(BAD)
+    await system.settle()
+    ref.restart()
+    await ref.ask("hello")
+    assert eye.seen == [("started", ref), ("restarted", ref, BAD), ("restarted", ref, None)]

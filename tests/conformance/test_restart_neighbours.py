@@ -81,22 +81,19 @@ def test_a_failed_start_that_a_parent_resumes_waits_counts_and_comes_to_an_end(
     assert len(records(caplog)) <= 20
 
 
-def test_a_start_that_fails_once_and_is_resumed_above_is_no_end(play: Play) -> None:  # M7, case 41
-    clock = ManualClock()
+async def test_a_start_that_fails_once_and_is_resumed_above_is_no_end(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7, case 41
     book = Book()
     book.acts["pre_start 1"] = raises(BAD)
     up = Supervision(Directive.ESCALATE, backoff=Backoff(min=1.0, max=1.0))
-
-    async def program(system: ActorSystem) -> None:
-        parent: Ref = system.spawn(Plain, supervision=RESUME)
-        ref: Ref = system.spawn(Phoenix, book, parent=parent, supervision=up)
-        ref.tell("queued")
-        await clock.advance(0.5)
-        assert (book.lives, ref.state) == (1, State.RESTARTING)
-        await clock.advance(0.5)
-        assert (book.lives, ref.state, book.heard) == (2, State.RUNNING, ["queued"])
-
-    play(program, clock=clock)
+    parent: Ref = system.spawn(Plain, supervision=RESUME)
+    ref: Ref = system.spawn(Phoenix, book, parent=parent, supervision=up)
+    ref.tell("queued")
+    await clock.advance(0.5)
+    assert (book.lives, ref.state) == (1, State.RESTARTING)
+    await clock.advance(0.5)
+    assert (book.lives, ref.state, book.heard) == (2, State.RUNNING, ["queued"])
 
 
 def test_a_limit_that_is_handed_up_to_a_parent_that_resumes_is_kept_all_the_same(
@@ -137,41 +134,33 @@ by_whom = pytest.mark.parametrize("supervised", [False, True], ids=["plain", "by
 @every_phoenix
 @by_whom
 @pytest.mark.parametrize("failures", [1, 3])
-def test_a_snapshot_outlives_starts_that_fail_before_it_is_restored(
-    play: Play, failures: int, supervised: bool, kind: Any
+async def test_a_snapshot_outlives_starts_that_fail_before_it_is_restored(
+    system: ActorSystem, failures: int, supervised: bool, kind: Any
 ) -> None:  # M6, decision 014
     book = Book()
     for number in range(failures):
         book.acts[f"pre_start {number + 2}"] = raises(BAD)
-
-    async def program(system: ActorSystem) -> None:
-        ref = await begin(system, kind, book, supervised)
-        ref.tell(BAD)
-        assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == failures + 2
-        assert [line for line in book.log if line.startswith("restore")] == [f"restore {failures + 2}"]
-        assert book.actors[-1].state == "state of 1"
-        assert [line for line in book.log if line.startswith("snapshot")] == ["snapshot 1"]
-        ref.tell(BAD)  # and the next has one of its own
-        assert await soon(system, ref.ask(lambda me: me.state, timeout=None)) == f"state of {failures + 2}"
-
-    play(program)
+    ref = await begin(system, kind, book, supervised)
+    ref.tell(BAD)
+    assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == failures + 2
+    assert [line for line in book.log if line.startswith("restore")] == [f"restore {failures + 2}"]
+    assert book.actors[-1].state == "state of 1"
+    assert [line for line in book.log if line.startswith("snapshot")] == ["snapshot 1"]
+    ref.tell(BAD)  # and the next has one of its own
+    assert await soon(system, ref.ask(lambda me: me.state, timeout=None)) == f"state of {failures + 2}"
 
 
 @every_phoenix
 @by_whom
-def test_a_snapshot_that_could_not_be_restored_is_not_tried_again(
-    play: Play, supervised: bool, kind: Any
+async def test_a_snapshot_that_could_not_be_restored_is_not_tried_again(
+    system: ActorSystem, supervised: bool, kind: Any
 ) -> None:  # M6, decision 014
     book = Book()
     book.acts["pre_start 2"] = book.acts["restore 3"] = book.acts["pre_start 4"] = raises(BAD)
-
-    async def program(system: ActorSystem) -> None:
-        ref = await begin(system, kind, book, supervised)
-        ref.tell(BAD)
-        assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == 5
-        assert [line for line in book.log if line.startswith("restore")] == ["restore 3"]
-
-    play(program)
+    ref = await begin(system, kind, book, supervised)
+    ref.tell(BAD)
+    assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == 5
+    assert [line for line in book.log if line.startswith("restore")] == ["restore 3"]
 
 
 # -- whose Supervision it is
@@ -204,96 +193,88 @@ def turn_into(supervision: Supervision) -> Callable[[Context], Any]:
     return lambda ctx: Behaviors.supervise(Behaviors.receive(obey), supervision)
 
 
-def test_the_supervision_of_a_behavior_ends_with_its_incarnation(play: Play) -> None:  # M7, M13
-    async def program(system: ActorSystem) -> None:
-        starts = Starts()
-        ref: Ref = system.spawn(starts.behavior(), supervision=RESUME)
-        ref.tell(BAD)
-        assert await ref.ask("kept") == "kept"
-        assert starts.count == 1
-        ref.tell(turn_into(CLEARING))
-        ref.tell(BAD)
-        cleared = ref.ask("cleared", timeout=None)
-        assert isinstance(await soon(system, outcome(cleared)), MessageDropped)
-        await system.settle()
-        assert starts.count == 2
-        ref.tell(BAD)  # the spawn's own word again
-        assert await soon(system, outcome(ref.ask("kept", timeout=None))) == "kept"
-        assert starts.count == 2
-        ref.tell(turn_into(STOP))
-        await system.settle()
-        ref.restart()
-        ref.tell(BAD)
-        assert await soon(system, outcome(ref.ask("kept", timeout=None))) == "kept"
-        assert starts.count == 3
-
-    play(program)
+async def test_the_supervision_of_a_behavior_ends_with_its_incarnation(system: ActorSystem) -> None:  # M7, M13
+    starts = Starts()
+    ref: Ref = system.spawn(starts.behavior(), supervision=RESUME)
+    ref.tell(BAD)
+    assert await ref.ask("kept") == "kept"
+    assert starts.count == 1
+    ref.tell(turn_into(CLEARING))
+    ref.tell(BAD)
+    cleared = ref.ask("cleared", timeout=None)
+    assert isinstance(await soon(system, outcome(cleared)), MessageDropped)
+    await system.settle()
+    assert starts.count == 2
+    ref.tell(BAD)  # the spawn's own word again
+    assert await soon(system, outcome(ref.ask("kept", timeout=None))) == "kept"
+    assert starts.count == 2
+    ref.tell(turn_into(STOP))
+    await system.settle()
+    ref.restart()
+    ref.tell(BAD)
+    assert await soon(system, outcome(ref.ask("kept", timeout=None))) == "kept"
+    assert starts.count == 3
 
 
-def test_the_supervision_of_an_initial_behavior_holds_in_every_incarnation(play: Play) -> None:  # M7, M13
-    async def program(system: ActorSystem) -> None:
-        starts = Starts()
-        ref: Ref = system.spawn(Behaviors.supervise(starts.behavior(), CLEARING), supervision=STOP)
-        for number in range(2, 5):
-            ref.tell(BAD)
-            cleared = ref.ask("cleared", timeout=None)
-            assert isinstance(await soon(system, outcome(cleared)), MessageDropped)
-            assert await soon(system, ref.ask("there", timeout=None)) == "there"
-            assert starts.count == number
-        ref.tell(turn_into(RESUME))
-        ref.tell(BAD)
-        assert await soon(system, ref.ask("kept", timeout=None)) == "kept"
-        assert starts.count == 4
-        ref.restart()
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
+async def test_the_supervision_of_an_initial_behavior_holds_in_every_incarnation(
+    system: ActorSystem,
+) -> None:  # M7, M13
+    starts = Starts()
+    ref: Ref = system.spawn(Behaviors.supervise(starts.behavior(), CLEARING), supervision=STOP)
+    for number in range(2, 5):
         ref.tell(BAD)
         cleared = ref.ask("cleared", timeout=None)
         assert isinstance(await soon(system, outcome(cleared)), MessageDropped)
         assert await soon(system, ref.ask("there", timeout=None)) == "there"
-        assert starts.count == 6
+        assert starts.count == number
+    ref.tell(turn_into(RESUME))
+    ref.tell(BAD)
+    assert await soon(system, ref.ask("kept", timeout=None)) == "kept"
+    assert starts.count == 4
+    ref.restart()
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
+    ref.tell(BAD)
+    cleared = ref.ask("cleared", timeout=None)
+    assert isinstance(await soon(system, outcome(cleared)), MessageDropped)
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
+    assert starts.count == 6
 
-    play(program)
+
+async def test_a_start_that_fails_before_the_behavior_speaks_is_under_the_spawns_supervision(
+    system: ActorSystem,
+) -> None:  # M7, M13
+    def behavior(number: int) -> Behavior:
+        if number == 2:
+            raise BAD.with_traceback(None)
+        return Behaviors.supervise(Behaviors.receive(obey), AT_ONCE)
+
+    starts = Starts(behavior)
+    ref: Ref = system.spawn(starts.behavior(), supervision=STOP)
+    ref.tell(BAD)
+    assert (await ended(system, ref)).cause is BAD
+    assert starts.count == 2
 
 
-def test_a_start_that_fails_before_the_behavior_speaks_is_under_the_spawns_supervision(play: Play) -> None:  # M7, M13
-    async def program(system: ActorSystem) -> None:
-        def behavior(number: int) -> Behavior:
-            if number == 2:
-                raise BAD.with_traceback(None)
-            return Behaviors.supervise(Behaviors.receive(obey), AT_ONCE)
+async def test_the_limit_in_force_is_that_of_the_present_supervision(system: ActorSystem) -> None:  # M7, M13, case 30
+    def behavior(number: int) -> Behavior:
+        if number == 1:
+            raise BAD.with_traceback(None)
+        return Behaviors.supervise(Behaviors.receive(obey), AT_ONCE)
 
-        starts = Starts(behavior)
-        ref: Ref = system.spawn(starts.behavior(), supervision=STOP)
+    starts = Starts(behavior)
+    ref: Ref = system.spawn(starts.behavior(), supervision=Supervision(max_restarts=1, within=60.0, backoff=None))
+    for _ in range(6):
         ref.tell(BAD)
-        assert (await ended(system, ref)).cause is BAD
-        assert starts.count == 2
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
+    assert starts.count == 8
 
-    play(program)
-
-
-def test_the_limit_in_force_is_that_of_the_present_supervision(play: Play) -> None:  # M7, M13, case 30
-    async def program(system: ActorSystem) -> None:
-        def behavior(number: int) -> Behavior:
-            if number == 1:
-                raise BAD.with_traceback(None)
-            return Behaviors.supervise(Behaviors.receive(obey), AT_ONCE)
-
-        starts = Starts(behavior)
-        ref: Ref = system.spawn(starts.behavior(), supervision=Supervision(max_restarts=1, within=60.0, backoff=None))
-        for _ in range(6):
-            ref.tell(BAD)
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
-        assert starts.count == 8
-
-        starts = Starts()
-        ref = system.spawn(starts.behavior(), supervision=AT_ONCE)
-        ref.tell(BAD)
-        ref.tell(turn_into(Supervision(max_restarts=0, backoff=None)))
-        ref.tell(BAD)
-        assert (await ended(system, ref)).cause is BAD
-        assert starts.count == 2
-
-    play(program)
+    starts = Starts()
+    ref = system.spawn(starts.behavior(), supervision=AT_ONCE)
+    ref.tell(BAD)
+    ref.tell(turn_into(Supervision(max_restarts=0, backoff=None)))
+    ref.tell(BAD)
+    assert (await ended(system, ref)).cause is BAD
+    assert starts.count == 2
 
 
 # -- strategies that cannot decide, and asks that were cleared
@@ -322,18 +303,18 @@ def test_a_strategy_that_would_have_to_be_awaited_escalates_and_leaves_nothing_b
 
 @every_phoenix
 @pytest.mark.parametrize("stashed", [False, True], ids=["queued", "stashed"])
-def test_who_asked_what_a_restart_cleared_is_told_so(play: Play, stashed: bool, kind: Any) -> None:  # M6, case 46
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(kind, Book())
-        await ref.started()
-        asked = ref.ask(lambda me: me.ctx.stash(), timeout=None) if stashed else None
-        ref.tell(BAD)
-        if asked is None:
-            asked = ref.ask("cleared", timeout=None)
-        with pytest.raises(MessageDropped, match="cleared by a restart") as caught:
-            await soon(system, asked)
-        assert caught.value.ref == ref
-        assert "policy" not in str(caught.value)
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
-
-    play(program, supervision=CLEARING)
+@pytest.mark.config(supervision=CLEARING)
+async def test_who_asked_what_a_restart_cleared_is_told_so(
+    system: ActorSystem, stashed: bool, kind: Any
+) -> None:  # M6, case 46
+    ref: Ref = system.spawn(kind, Book())
+    await ref.started()
+    asked = ref.ask(lambda me: me.ctx.stash(), timeout=None) if stashed else None
+    ref.tell(BAD)
+    if asked is None:
+        asked = ref.ask("cleared", timeout=None)
+    with pytest.raises(MessageDropped, match="cleared by a restart") as caught:
+        await soon(system, asked)
+    assert caught.value.ref == ref
+    assert "policy" not in str(caught.value)
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"

@@ -101,20 +101,17 @@ def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_comes_
     play(program, clock=MonotonicClock())
 
 
-def test_settle_does_not_wait_for_a_clock_that_stands_still(play: Play) -> None:  # M6
-    clock = ManualClock()
+async def test_settle_does_not_wait_for_a_clock_that_stands_still(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(Phoenix, book, supervision=slow(1.0))
-        ref.tell(BAD)
-        ref.tell("queued")
-        await soon(system, system.settle())
-        assert (ref.state, book.heard) == (State.RESTARTING, [])
-        await clock.advance(1.0)
-        assert (ref.state, book.heard) == (State.RUNNING, ["queued"])
-
-    play(program, clock=clock)
+    ref: Ref = system.spawn(Phoenix, book, supervision=slow(1.0))
+    ref.tell(BAD)
+    ref.tell("queued")
+    await soon(system, system.settle())
+    assert (ref.state, book.heard) == (State.RESTARTING, [])
+    await clock.advance(1.0)
+    assert (ref.state, book.heard) == (State.RUNNING, ["queued"])
 
 
 # -- receive timeouts that floating point rounds
@@ -180,28 +177,24 @@ def test_a_receive_timeout_comes_once_whatever_its_time_is_rounded_to(play: Play
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
-def test_who_asked_what_was_broken_off_for_a_restart_is_told_so_and_of_no_end(
-    play: Play, stubborn: bool
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_who_asked_what_was_broken_off_for_a_restart_is_told_so_and_of_no_end(
+    system: ActorSystem, clock: ManualClock, stubborn: bool
 ) -> None:  # M6, case 26
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(AsyncPhoenix, Book())
-        gate = Gate(stubborn)
-        asked = ref.ask(gate.wait, timeout=None)
-        await gate.entered.wait()
-        ref.restart()
-        await clock.advance(STOP_TIMEOUT + 2.0)
-        error = await soon(system, outcome(asked))
-        gate.opened.set()
-        assert isinstance(error, errors.HandlerBroken), error
-        assert (error.code, error.ref) == ("handler_broken", ref)
-        if not stubborn:
-            assert isinstance(error.__cause__, asyncio.CancelledError)
-        assert runs(ref)
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref: Ref = system.spawn(AsyncPhoenix, Book())
+    gate = Gate(stubborn)
+    asked = ref.ask(gate.wait, timeout=None)
+    await gate.entered.wait()
+    ref.restart()
+    await clock.advance(STOP_TIMEOUT + 2.0)
+    error = await soon(system, outcome(asked))
+    gate.opened.set()
+    assert isinstance(error, errors.HandlerBroken), error
+    assert (error.code, error.ref) == ("handler_broken", ref)
+    if not stubborn:
+        assert isinstance(error.__cause__, asyncio.CancelledError)
+    assert runs(ref)
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
 
 
 CAUSES: list[BaseException] = [Panic("on purpose"), asyncio.CancelledError("on purpose"), GeneratorExit("on purpose")]
@@ -209,25 +202,22 @@ CAUSES: list[BaseException] = [Panic("on purpose"), asyncio.CancelledError("on p
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: type(cause).__name__)
 @pytest.mark.parametrize("kind", [Phoenix, AsyncPhoenix], ids=["sync", "async"])
-def test_what_is_no_exception_reaches_an_asker_wrapped_and_as_an_end_only_if_it_is_one(
-    play: Play, kind: Any, cause: BaseException
+async def test_what_is_no_exception_reaches_an_asker_wrapped_and_as_an_end_only_if_it_is_one(
+    system: ActorSystem, kind: Any, cause: BaseException
 ) -> None:  # M6, M7, case 26
     def fail(_: Any) -> None:
         raise cause.with_traceback(None)
 
-    async def program(system: ActorSystem) -> None:
-        ended_too: Ref = system.spawn(kind, Book())
-        error = await soon(system, outcome(ended_too.ask(fail, timeout=None)))
-        assert isinstance(error, ActorTerminated), error
-        assert error.__cause__ is cause
-        ref: Ref = system.spawn(kind, Book(), supervision=AT_ONCE)
-        error = await soon(system, outcome(ref.ask(fail, timeout=None)))
-        assert isinstance(error, errors.HandlerBroken), error
-        assert (error.ref, error.__cause__) == (ref, cause)
-        assert type(cause).__name__ in str(error)
-        assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == 2
-
-    play(program)
+    ended_too: Ref = system.spawn(kind, Book())
+    error = await soon(system, outcome(ended_too.ask(fail, timeout=None)))
+    assert isinstance(error, ActorTerminated), error
+    assert error.__cause__ is cause
+    ref: Ref = system.spawn(kind, Book(), supervision=AT_ONCE)
+    error = await soon(system, outcome(ref.ask(fail, timeout=None)))
+    assert isinstance(error, errors.HandlerBroken), error
+    assert (error.ref, error.__cause__) == (ref, cause)
+    assert type(cause).__name__ in str(error)
+    assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == 2
 
 
 def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_restart_was_asked_for_too(

@@ -112,26 +112,23 @@ def test_the_deadline_of_an_escalation_that_a_parent_is_resumed_after_kills_no_s
     assert system.report.forced == ()
 
 
-def test_a_child_that_escalates_to_a_parent_at_rest_is_not_stranded(play: Play) -> None:  # M7, case 41
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        parent: Ref = system.spawn(Phoenix, Book(), supervision=slow(2.0))
-        parent.tell(BAD)
-        await clock.advance(1.0)
-        assert parent.state is State.RESTARTING
-        child: Ref = system.spawn(Phoenix, Book(), parent=parent, supervision=UP)
-        asked = child.ask(BAD, timeout=None)
-        queued = child.ask("queued", timeout=None)
-        await clock.advance(10.0)
-        with pytest.raises(ValueError, match="on purpose"):
-            await soon(system, asked)
-        with pytest.raises(ActorTerminated):
-            await soon(system, queued)
-        assert (await ended(system, child)).cause is BAD
-        assert await soon(system, parent.ask("there", timeout=None)) == "there"
-
-    play(program, clock=clock)
+async def test_a_child_that_escalates_to_a_parent_at_rest_is_not_stranded(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7, case 41
+    parent: Ref = system.spawn(Phoenix, Book(), supervision=slow(2.0))
+    parent.tell(BAD)
+    await clock.advance(1.0)
+    assert parent.state is State.RESTARTING
+    child: Ref = system.spawn(Phoenix, Book(), parent=parent, supervision=UP)
+    asked = child.ask(BAD, timeout=None)
+    queued = child.ask("queued", timeout=None)
+    await clock.advance(10.0)
+    with pytest.raises(ValueError, match="on purpose"):
+        await soon(system, asked)
+    with pytest.raises(ActorTerminated):
+        await soon(system, queued)
+    assert (await ended(system, child)).cause is BAD
+    assert await soon(system, parent.ask("there", timeout=None)) == "there"
 
 
 class Calls:
@@ -257,7 +254,10 @@ def test_a_failure_that_cannot_be_logged_is_followed_by_a_restart(play: Play, ca
         logger.removeFilter(refuse)
 
 
-def test_a_restart_lets_go_of_the_incarnation_before(play: Play, caplog: pytest.LogCaptureFixture) -> None:  # M6
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_a_restart_lets_go_of_the_incarnation_before(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:  # M6
     caplog.set_level(logging.CRITICAL + 1, logger="greenroom")  # pytest keeps what is logged, and its traceback
     lives: list[weakref.ref[Actor[Any, Any]]] = []
     messages: list[weakref.ref[object]] = []
@@ -275,16 +275,13 @@ def test_a_restart_lets_go_of_the_incarnation_before(play: Play, caplog: pytest.
                 raise LookupError("on purpose")
             return message
 
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(Mortal)
-        ref.tell(Bad())
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
-        await system.settle()
-        await until(lambda: gc.collect() is not None and lives[0]() is None)
-        assert [life() is None for life in lives] == [True, False]
-        assert [message() for message in messages] == [None]
-
-    play(program, supervision=AT_ONCE)
+    ref: Ref = system.spawn(Mortal)
+    ref.tell(Bad())
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
+    await system.settle()
+    await until(lambda: gc.collect() is not None and lives[0]() is None)
+    assert [life() is None for life in lives] == [True, False]
+    assert [message() for message in messages] == [None]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

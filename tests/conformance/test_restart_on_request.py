@@ -32,161 +32,145 @@ if TYPE_CHECKING:
 
 
 @every_phoenix
-def test_a_restart_from_outside_counts_for_no_limit_and_waits_for_no_backoff(play: Play, kind: Any) -> None:  # M6, M7
-    clock = ManualClock()
+async def test_a_restart_from_outside_counts_for_no_limit_and_waits_for_no_backoff(
+    system: ActorSystem, clock: ManualClock, kind: Any
+) -> None:  # M6, M7
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book, supervision=slow(1.0, max_restarts=1, within=100.0))
-        for number in range(1, 11):
-            ref.restart()
-            await clock.advance(0.0)
-            assert runs(ref)
-            assert book.lives == number + 1
-            assert book.actors[number - 1].cause is None
-        ref.tell(BAD)
-        await clock.advance(1.0)
-        assert book.lives == 12
+    ref = system.spawn(kind, book, supervision=slow(1.0, max_restarts=1, within=100.0))
+    for number in range(1, 11):
         ref.restart()
-        ref.tell(BAD)
-        assert (await ended(system, ref)).cause is BAD
-        assert book.lives == 13
-
-    play(program, clock=clock)
-
-
-def test_restarting_does_not_lengthen_the_next_backoff(play: Play) -> None:  # M7: what counts as a restart
-    clock = ManualClock()
-    book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Phoenix, book, supervision=slow(1.0))
-        for _ in range(5):
-            ref.restart()
-        await system.settle()
-        lives = book.lives
-        ref.tell(BAD)
-        await clock.advance(1.0)
-        assert book.lives == lives + 1
+        await clock.advance(0.0)
         assert runs(ref)
+        assert book.lives == number + 1
+        assert book.actors[number - 1].cause is None
+    ref.tell(BAD)
+    await clock.advance(1.0)
+    assert book.lives == 12
+    ref.restart()
+    ref.tell(BAD)
+    assert (await ended(system, ref)).cause is BAD
+    assert book.lives == 13
 
-    play(program, clock=clock)
+
+async def test_restarting_does_not_lengthen_the_next_backoff(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7: what counts as a restart
+    book = Book()
+    ref = system.spawn(Phoenix, book, supervision=slow(1.0))
+    for _ in range(5):
+        ref.restart()
+    await system.settle()
+    lives = book.lives
+    ref.tell(BAD)
+    await clock.advance(1.0)
+    assert book.lives == lives + 1
+    assert runs(ref)
 
 
 @every_phoenix
-def test_a_restart_acts_after_the_message_in_hand_and_before_what_is_queued(play: Play, kind: Any) -> None:  # M2, M6
+async def test_a_restart_acts_after_the_message_in_hand_and_before_what_is_queued(
+    system: ActorSystem, kind: Any
+) -> None:  # M2, M6
     book = Book()
+    ref = system.spawn(kind, book)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book)
+    def ask_for_it(me: Any) -> int:
+        ref.restart()
+        me.book.write("goes on", me.number)
+        number: int = me.number
+        return number
 
-        def ask_for_it(me: Any) -> int:
-            ref.restart()
-            me.book.write("goes on", me.number)
-            number: int = me.number
-            return number
-
-        asked = ref.ask(ask_for_it)
-        number = ref.ask(lambda me: me.number)
-        assert (await asked, await number) == (1, 2)
-        log = book.take()
-        assert log.index("goes on 1") < log.index("pre_restart 1") < log.index("init 2")
-
-    play(program)
+    asked = ref.ask(ask_for_it)
+    number = ref.ask(lambda me: me.number)
+    assert (await asked, await number) == (1, 2)
+    log = book.take()
+    assert log.index("goes on 1") < log.index("pre_restart 1") < log.index("init 2")
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_restart_waits_for_a_suspended_handler(play: Play, foreign: bool) -> None:  # M2, M6
+@pytest.mark.config(history=True)
+async def test_a_restart_waits_for_a_suspended_handler(system: ActorSystem, foreign: bool) -> None:  # M2, M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        ref = system.spawn(AsyncPhoenix, book)
-        asked = ref.ask(gate.wait)
-        await gate.entered.wait()
-        if foreign:
-            await in_thread(lambda: ref.restart(BAD))
-        else:
-            ref.restart(BAD)
-        ref.restart()
-        await turns()
-        assert "pre_restart 1" not in book.log
-        gate.opened.set()
-        assert await asked is None
-        assert await ref.ask("next") == "next"
-        assert book.actors[0].cause is BAD
-        assert gate.cancelled == 0
-        assert_legal(ref.history)
-
-    play(program, history=True)
+    gate = Gate()
+    ref = system.spawn(AsyncPhoenix, book)
+    asked = ref.ask(gate.wait)
+    await gate.entered.wait()
+    if foreign:
+        await in_thread(lambda: ref.restart(BAD))
+    else:
+        ref.restart(BAD)
+    ref.restart()
+    await turns()
+    assert "pre_restart 1" not in book.log
+    gate.opened.set()
+    assert await asked is None
+    assert await ref.ask("next") == "next"
+    assert book.actors[0].cause is BAD
+    assert gate.cancelled == 0
+    assert_legal(ref.history)
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
-def test_a_handler_that_ignores_a_restart_is_broken_off_at_the_deadline(play: Play, stubborn: bool) -> None:  # M5, M6
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=3.0, history=True)
+async def test_a_handler_that_ignores_a_restart_is_broken_off_at_the_deadline(
+    system: ActorSystem, clock: ManualClock, stubborn: bool
+) -> None:  # M5, M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate(stubborn)
-        ref = system.spawn(AsyncPhoenix, book)
-        asked = ref.ask(gate.wait, timeout=None)
-        ref.tell("queued")
-        await clock.advance(0.0)
-        ref.restart()
-        await clock.advance(2.5)
-        assert book.lives == 1
-        assert gate.cancelled == 0
-        await clock.advance(5.0)
-        assert gate.cancelled == 1
-        assert book.lives == 2
-        assert runs(ref)
-        assert book.heard == ["queued"]
-        with pytest.raises((Exception, asyncio.CancelledError)):
-            await asked
-        assert_legal(ref.history)
-        gate.opened.set()
-
-    play(program, clock=clock, stop_timeout=3.0, history=True)
+    gate = Gate(stubborn)
+    ref = system.spawn(AsyncPhoenix, book)
+    asked = ref.ask(gate.wait, timeout=None)
+    ref.tell("queued")
+    await clock.advance(0.0)
+    ref.restart()
+    await clock.advance(2.5)
+    assert book.lives == 1
+    assert gate.cancelled == 0
+    await clock.advance(5.0)
+    assert gate.cancelled == 1
+    assert book.lives == 2
+    assert runs(ref)
+    assert book.heard == ["queued"]
+    with pytest.raises((Exception, asyncio.CancelledError)):
+        await asked
+    assert_legal(ref.history)
+    gate.opened.set()
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_restart_of_one_that_waits_for_its_backoff_starts_it_at_once(play: Play, foreign: bool) -> None:  # M6
-    clock = ManualClock()
+@pytest.mark.config(history=True)
+async def test_a_restart_of_one_that_waits_for_its_backoff_starts_it_at_once(
+    system: ActorSystem, clock: ManualClock, foreign: bool
+) -> None:  # M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Phoenix, book, supervision=slow(10.0))
-        ref.tell(BAD)
-        await clock.advance(1.0)
-        assert ref.state is State.RESTARTING
-        book.take()
-        await in_thread(ref.restart) if foreign else ref.restart()
-        await clock.advance(0.0)
-        assert runs(ref)
-        assert book.take() == BORN_AGAIN
-        await clock.advance(100.0)  # the alarm of the backoff is off
-        assert book.take() == []
-        assert book.lives == 2
-        assert_legal(ref.history)
-
-    play(program, clock=clock, history=True)
+    ref = system.spawn(Phoenix, book, supervision=slow(10.0))
+    ref.tell(BAD)
+    await clock.advance(1.0)
+    assert ref.state is State.RESTARTING
+    book.take()
+    await in_thread(ref.restart) if foreign else ref.restart()
+    await clock.advance(0.0)
+    assert runs(ref)
+    assert book.take() == BORN_AGAIN
+    await clock.advance(100.0)  # the alarm of the backoff is off
+    assert book.take() == []
+    assert book.lives == 2
+    assert_legal(ref.history)
 
 
 @every_phoenix
-def test_a_restart_right_after_the_spawn_still_leaves_a_running_actor(play: Play, kind: Any) -> None:  # M1, M6
+@pytest.mark.config(history=True)
+async def test_a_restart_right_after_the_spawn_still_leaves_a_running_actor(
+    system: ActorSystem, kind: Any
+) -> None:  # M1, M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book)
-        ref.restart()
-        assert await ref.ask("hello") == "hello"
-        assert runs(ref)
-        assert_legal(ref.history)
-        born = [line for line in book.log if line.startswith("init")]
-        gone = [line for line in book.log if line.startswith("post_stop")]
-        assert len(born) == len(gone) + 1
-
-    play(program, history=True)
+    ref = system.spawn(kind, book)
+    ref.restart()
+    assert await ref.ask("hello") == "hello"
+    assert runs(ref)
+    assert_legal(ref.history)
+    born = [line for line in book.log if line.startswith("init")]
+    gone = [line for line in book.log if line.startswith("post_stop")]
+    assert len(born) == len(gone) + 1
 
 
 @pytest.mark.parametrize("hook", ["pre_start", "post_start", "pre_restart", "snapshot", "post_stop", "post_restart"])
@@ -209,33 +193,26 @@ def test_a_restart_asked_for_in_a_hook_leads_to_a_running_actor(play: Play, hook
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_an_actor_that_has_ended_is_not_restarted(play: Play, foreign: bool) -> None:  # M6
+async def test_an_actor_that_has_ended_is_not_restarted(system: ActorSystem, foreign: bool) -> None:  # M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(Phoenix, book)
-        await probe.watch(ref)
-        ref.stop()
-        ref.restart()
-        await ended(system, ref)
-        ref.restart(BAD)
-        if foreign:
-            await in_thread(ref.restart)
-        await system.settle()
-        assert book.lives == 1
-        await probe.expect_terminated(ref)
-        await probe.expect_no()
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(Phoenix, book)
+    await probe.watch(ref)
+    ref.stop()
+    ref.restart()
+    await ended(system, ref)
+    ref.restart(BAD)
+    if foreign:
+        await in_thread(ref.restart)
+    await system.settle()
+    assert book.lives == 1
+    await probe.expect_terminated(ref)
+    await probe.expect_no()
 
 
 @pytest.mark.parametrize("cause", ["a text", ValueError, 3])
-def test_the_cause_of_a_restart_is_an_exception(play: Play, cause: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Phoenix, Book())
-        with pytest.raises(BadArgument):
-            ref.restart(cause)
-        assert await ref.ask("unharmed") == "unharmed"
-
-    play(program)
+async def test_the_cause_of_a_restart_is_an_exception(system: ActorSystem, cause: Any) -> None:  # J9
+    ref = system.spawn(Phoenix, Book())
+    with pytest.raises(BadArgument):
+        ref.restart(cause)
+    assert await ref.ask("unharmed") == "unharmed"

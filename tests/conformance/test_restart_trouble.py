@@ -80,101 +80,92 @@ def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
 @every_phoenix
 @every_error
 @pytest.mark.parametrize("hook", COMING)
-def test_a_hook_that_raises_while_it_starts_again_is_a_failed_start_and_is_tried_again(
-    play: Play, kind: Any, hook: str, error: type[BaseException]
+@pytest.mark.config(history=True)
+async def test_a_hook_that_raises_while_it_starts_again_is_a_failed_start_and_is_tried_again(
+    system: ActorSystem, clock: ManualClock, kind: Any, hook: str, error: type[BaseException]
 ) -> None:  # M6, M7: failed starts count as restarts
-    clock = ManualClock()
     cause = error("in a hook")
     book = Book(**{hook: raises(cause)})
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book, supervision=slow(1.0, max_restarts=2, within=100.0))
-        await ref.ask("hello")
-        ref.tell(BAD)
-        ref.tell("queued")
-        book.take()
-        await clock.advance(1.0)
-        gone = [] if hook == "init 2" else ["post_stop 2"]
-        assert book.take() == [*LEAVING, *COMING[: COMING.index(hook) + 1], *gone]
-        assert ref.state is State.RESTARTING
-        assert book.heard == ["hello"]
-        await clock.advance(1.0)
-        log = book.take()
-        # Whatever was kept is gone when its restore has failed; it may be otherwise when another hook has.
-        assert [line for line in log if line != "restore 3"] == [
-            "init 3",
-            "pre_start 3",
-            "post_restart 3",
-            "post_start 3",
-        ]
-        assert hook != "restore 2" or "restore 3" not in log
-        assert book.heard == ["hello", "queued"]
-        ref.tell(BAD)  # the third that counts
-        assert (await ended(system, ref)).cause is BAD
-        assert_is_a_life(ref.history)
-
-    play(program, clock=clock, history=True)
+    ref = system.spawn(kind, book, supervision=slow(1.0, max_restarts=2, within=100.0))
+    await ref.ask("hello")
+    ref.tell(BAD)
+    ref.tell("queued")
+    book.take()
+    await clock.advance(1.0)
+    gone = [] if hook == "init 2" else ["post_stop 2"]
+    assert book.take() == [*LEAVING, *COMING[: COMING.index(hook) + 1], *gone]
+    assert ref.state is State.RESTARTING
+    assert book.heard == ["hello"]
+    await clock.advance(1.0)
+    log = book.take()
+    # Whatever was kept is gone when its restore has failed; it may be otherwise when another hook has.
+    assert [line for line in log if line != "restore 3"] == [
+        "init 3",
+        "pre_start 3",
+        "post_restart 3",
+        "post_start 3",
+    ]
+    assert hook != "restore 2" or "restore 3" not in log
+    assert book.heard == ["hello", "queued"]
+    ref.tell(BAD)  # the third that counts
+    assert (await ended(system, ref)).cause is BAD
+    assert_is_a_life(ref.history)
 
 
 @every_phoenix
 @every_error
 @pytest.mark.parametrize("hook", ["init 1", "pre_start 1", "post_start 1"])
-def test_a_first_start_that_fails_is_tried_again(
-    play: Play, kind: Any, hook: str, error: type[BaseException]
+@pytest.mark.config(supervision=AT_ONCE, history=True)
+async def test_a_first_start_that_fails_is_tried_again(
+    system: ActorSystem, kind: Any, hook: str, error: type[BaseException]
 ) -> None:  # M6: was never RUNNING, the supervisor decides
     cause = error("in a hook")
     book = Book(**{hook: raises(cause)})
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, book)
-        asked = ref.ask("hello")
-        with pytest.raises((error, RuntimeError)):
-            await ref.started()
-        assert await asked == "hello"
+    ref = system.spawn(kind, book)
+    asked = ref.ask("hello")
+    with pytest.raises((error, RuntimeError)):
         await ref.started()
-        assert "pre_restart 1" not in book.log
-        assert "snapshot 1" not in book.log
-        assert book.log.count("post_stop 1") == (0 if hook == "init 1" else 1)
-        assert book.log[-3:] == ["pre_start 2", "post_restart 2", "post_start 2"]
-        assert State.RUNNING not in ref.history[: ref.history.index(State.FAILED)]
-        assert_legal(ref.history)
-
-    play(program, supervision=AT_ONCE, history=True)
+    assert await asked == "hello"
+    await ref.started()
+    assert "pre_restart 1" not in book.log
+    assert "snapshot 1" not in book.log
+    assert book.log.count("post_stop 1") == (0 if hook == "init 1" else 1)
+    assert book.log[-3:] == ["pre_start 2", "post_restart 2", "post_start 2"]
+    assert State.RUNNING not in ref.history[: ref.history.index(State.FAILED)]
+    assert_legal(ref.history)
 
 
 @every_phoenix
 @pytest.mark.parametrize("hook", ["init", "pre_start", "restore", "post_restart", "post_start"])
-def test_one_that_never_starts_again_ends_at_the_limit_and_is_told_once(play: Play, kind: Any, hook: str) -> None:
+@pytest.mark.config(history=True)
+async def test_one_that_never_starts_again_ends_at_the_limit_and_is_told_once(
+    system: ActorSystem, clock: ManualClock, kind: Any, hook: str
+) -> None:
     # case 58, M7
-    clock = ManualClock()
     cause = LookupError("in a hook")
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(kind, book, name="one", supervision=slow(0.5, max_restarts=3, within=100.0))
-        await probe.watch(ref)
-        await ref.ask("hello")
-        book.acts[hook] = raises(cause)
-        ref.tell(BAD)
-        asked = ref.ask("queued", timeout=None)
-        await clock.advance(10.0)
-        if hook == "restore":  # that is not tried twice
-            assert await asked == "queued"
-            return
-        reason = await ended(system, ref)
-        assert reason.cause is cause
-        assert book.lives == 4
-        assert (await probe.expect_terminated(ref)).cause is cause
-        await probe.expect_no()
-        assert isinstance(await outcome(asked), ActorTerminated)
-        with pytest.raises(LookupError):
-            await ref.started()
-        assert system.actor("/one") is None
-        assert system.spawn(Plain, name="one").path == "/one"
-        assert_is_a_life(ref.history)
-
-    play(program, clock=clock, history=True)
+    probe = TestProbe(system)
+    ref = system.spawn(kind, book, name="one", supervision=slow(0.5, max_restarts=3, within=100.0))
+    await probe.watch(ref)
+    await ref.ask("hello")
+    book.acts[hook] = raises(cause)
+    ref.tell(BAD)
+    asked = ref.ask("queued", timeout=None)
+    await clock.advance(10.0)
+    if hook == "restore":  # that is not tried twice
+        assert await asked == "queued"
+        return
+    reason = await ended(system, ref)
+    assert reason.cause is cause
+    assert book.lives == 4
+    assert (await probe.expect_terminated(ref)).cause is cause
+    await probe.expect_no()
+    assert isinstance(await outcome(asked), ActorTerminated)
+    with pytest.raises(LookupError):
+        await ref.started()
+    assert system.actor("/one") is None
+    assert system.spawn(Plain, name="one").path == "/one"
+    assert_is_a_life(ref.history)
 
 
 @every_phoenix
@@ -225,34 +216,30 @@ KINDS = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED}
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
 @pytest.mark.parametrize("hook", LEAVING)
-def test_a_hook_of_the_old_instance_that_hangs_does_not_hold_up_its_successor(
-    play: Play, hook: str, stubborn: bool
+@pytest.mark.config(history=True, stop_timeout=3.0, supervision=AT_ONCE)
+async def test_a_hook_of_the_old_instance_that_hangs_does_not_hold_up_its_successor(
+    system: ActorSystem, clock: ManualClock, hook: str, stubborn: bool
 ) -> None:  # M3, M6: a hook never strands an actor
-    clock = ManualClock()
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate(stubborn)
-        book.acts[hook] = gate.wait
-        ref = system.spawn(AsyncPhoenix, book)
-        child = await ref.ask(lambda me: me.ctx.spawn(Plain))
-        ref.tell(BAD)
-        ref.tell("queued")
-        await clock.advance(2.5)
-        assert ref.state is State.RESTARTING
-        assert book.heard == []
-        await clock.advance(10.0)
-        assert gate.cancelled >= 1
-        assert runs(ref)
-        assert book.heard == ["queued"]
-        assert book.lives == 2
-        assert not child.is_alive
-        assert_legal(ref.history)
-        gate.opened.set()
-        await clock.advance(0.0)
-        assert book.heard == ["queued"]
-
-    play(program, clock=clock, history=True, stop_timeout=3.0, supervision=AT_ONCE)
+    gate = Gate(stubborn)
+    book.acts[hook] = gate.wait
+    ref = system.spawn(AsyncPhoenix, book)
+    child = await ref.ask(lambda me: me.ctx.spawn(Plain))
+    ref.tell(BAD)
+    ref.tell("queued")
+    await clock.advance(2.5)
+    assert ref.state is State.RESTARTING
+    assert book.heard == []
+    await clock.advance(10.0)
+    assert gate.cancelled >= 1
+    assert runs(ref)
+    assert book.heard == ["queued"]
+    assert book.lives == 2
+    assert not child.is_alive
+    assert_legal(ref.history)
+    gate.opened.set()
+    await clock.advance(0.0)
+    assert book.heard == ["queued"]
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])

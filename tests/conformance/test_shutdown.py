@@ -121,12 +121,9 @@ def test_a_hook_may_ask_for_the_shutdown(play: Play, hook: str, act: Callable[[C
     assert_ended_once(play(program, history=True), 1)
 
 
-def test_an_actor_cannot_wait_for_its_own_system(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(WaitsForItself):
-            await system.spawn(HookedAsync).ask(lambda ctx: ctx.system.stopped())
-
-    play(program)
+async def test_an_actor_cannot_wait_for_its_own_system(system: ActorSystem) -> None:  # case 59
+    with pytest.raises(WaitsForItself):
+        await system.spawn(HookedAsync).ask(lambda ctx: ctx.system.stopped())
 
 
 def test_a_shutdown_asked_for_many_times_happens_once(play: Play) -> None:  # case 59
@@ -313,14 +310,11 @@ def test_the_log_has_the_totals(play: Play, caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), "soon", True])
-def test_a_shutdown_needs_a_sensible_timeout(play: Play, timeout: Any) -> None:  # M11
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(ValueError, match="timeout"):
-            await system.shutdown(timeout=timeout)
-        assert system.phase == "running"
-        assert await system.spawn(Plain).ask("still there") == "still there"
-
-    play(program)
+async def test_a_shutdown_needs_a_sensible_timeout(system: ActorSystem, timeout: Any) -> None:  # M11
+    with pytest.raises(ValueError, match="timeout"):
+        await system.shutdown(timeout=timeout)
+    assert system.phase == "running"
+    assert await system.spawn(Plain).ask("still there") == "still there"
 
 
 def test_time_spent_stopping_is_the_clocks(play: Play) -> None:  # M11

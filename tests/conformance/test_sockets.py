@@ -15,7 +15,8 @@ from greenroom import Actor, ActorSystem
 from greenroom.meta import LengthPrefixed, Received, TcpClient, TcpServer, Write
 from greenroom.testing import TestProbe
 from tests.gates import turns
-from tests.meta.sockets.peers import Peer, connect, emptied
+from tests.meta.owners import emptied
+from tests.meta.peers import Peer, connect
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -121,18 +122,15 @@ class Caller(Actor[Any, Any]):
 
 
 @pytest.mark.real
-def test_clients_and_servers_of_one_system_talk_to_each_other(play: Play) -> None:  # case 68
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        front = system.spawn(Front, handler=Echo)
-        _, address = await front.ask("where?", timeout=None)
-        chance = random.Random(68)
-        callers = [
-            system.spawn(Caller, address, probe.ref, chance.randbytes(chance.randrange(1, 30_000))) for _ in range(50)
-        ]
-        for _ in callers:
-            await probe.expect(True)
-        for caller in callers:
-            await caller.terminated()
-
-    play(program)
+async def test_clients_and_servers_of_one_system_talk_to_each_other(system: ActorSystem) -> None:  # case 68
+    probe = TestProbe(system)
+    front = system.spawn(Front, handler=Echo)
+    _, address = await front.ask("where?", timeout=None)
+    chance = random.Random(68)
+    callers = [
+        system.spawn(Caller, address, probe.ref, chance.randbytes(chance.randrange(1, 30_000))) for _ in range(50)
+    ]
+    for _ in callers:
+        await probe.expect(True)
+    for caller in callers:
+        await caller.terminated()

@@ -34,53 +34,48 @@ STOP = Supervision(Directive.STOP)
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
-def test_a_start_that_never_ends_is_cancelled_and_fails_the_actor(play: Play, hook: str, stubborn: bool) -> None:  # M3
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate(stubborn)
-        ref = system.spawn(AsyncPhoenix, Book(**{hook: gate.wait}), name="slow", supervision=STOP)
-        started = asyncio.ensure_future(ref.started())
-        await gate.entered.wait()
-        await clock.advance(599.0)
-        assert (ref.state, gate.cancelled) == (State.STARTING, 0)
-        await clock.advance(1.0)
-        assert gate.cancelled == 1
-        await clock.advance(1.0)  # after which one that takes no notice is abandoned
-        with pytest.raises(StartTimeout, match=r"/slow .* 600 s.*`SystemConfig\(start_timeout=...\)`"):
-            await started
-        reason = await ended(system, ref)
-        assert isinstance(reason.cause, StartTimeout)
-        assert system.snapshot().timers == 0
-        gate.opened.set()
-
-    play(program, clock=clock)
+async def test_a_start_that_never_ends_is_cancelled_and_fails_the_actor(
+    system: ActorSystem, clock: ManualClock, hook: str, stubborn: bool
+) -> None:  # M3
+    gate = Gate(stubborn)
+    ref = system.spawn(AsyncPhoenix, Book(**{hook: gate.wait}), name="slow", supervision=STOP)
+    started = asyncio.ensure_future(ref.started())
+    await gate.entered.wait()
+    await clock.advance(599.0)
+    assert (ref.state, gate.cancelled) == (State.STARTING, 0)
+    await clock.advance(1.0)
+    assert gate.cancelled == 1
+    await clock.advance(1.0)  # after which one that takes no notice is abandoned
+    with pytest.raises(StartTimeout, match=r"/slow .* 600 s.*`SystemConfig\(start_timeout=...\)`"):
+        await started
+    reason = await ended(system, ref)
+    assert isinstance(reason.cause, StartTimeout)
+    assert system.snapshot().timers == 0
+    gate.opened.set()
 
 
 @pytest.mark.parametrize("hook", ["pre_start 1", "post_start 1", "pre_start 2", "restore 2", "post_restart 2"])
-def test_a_start_that_never_ends_leads_to_the_next_one(play: Play, hook: str) -> None:  # M6, M7
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        book = Book()
-        book.acts[hook] = gate.wait
-        ref = system.spawn(AsyncPhoenix, book, supervision=AT_ONCE)
-        if hook.endswith("2"):
-            await ref.started()
-            ref.tell(BAD)
-        ref.tell("queued")
-        await gate.entered.wait()
-        await clock.advance(10.0)
-        assert gate.cancelled == 1
-        number = 1 + int(hook[-1])
-        assert await soon(system, ref.ask(lambda me: me.number)) == number
-        assert book.heard == ["queued"]
-        await clock.advance(100.0)
-        assert runs(ref)
-        assert book.lives == number
-
-    play(program, clock=clock, start_timeout=10.0)
+@pytest.mark.config(start_timeout=10.0)
+async def test_a_start_that_never_ends_leads_to_the_next_one(
+    system: ActorSystem, clock: ManualClock, hook: str
+) -> None:  # M6, M7
+    gate = Gate()
+    book = Book()
+    book.acts[hook] = gate.wait
+    ref = system.spawn(AsyncPhoenix, book, supervision=AT_ONCE)
+    if hook.endswith("2"):
+        await ref.started()
+        ref.tell(BAD)
+    ref.tell("queued")
+    await gate.entered.wait()
+    await clock.advance(10.0)
+    assert gate.cancelled == 1
+    number = 1 + int(hook[-1])
+    assert await soon(system, ref.ask(lambda me: me.number)) == number
+    assert book.heard == ["queued"]
+    await clock.advance(100.0)
+    assert runs(ref)
+    assert book.lives == number
 
 
 @pytest.mark.parametrize("setting", [None, inf])
@@ -100,82 +95,70 @@ def test_without_a_start_timeout_a_start_may_take_for_ever(play: Play, setting: 
     play(program, clock=clock, start_timeout=setting)
 
 
-def test_a_start_that_ends_in_time_leaves_no_deadline(play: Play) -> None:  # J11
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        ref = system.spawn(AsyncPhoenix, Book(pre_start=gate.wait))
-        await gate.entered.wait()
-        await clock.advance(9.0)
-        gate.opened.set()
-        await soon(system, ref.started())
-        assert system.snapshot().timers == 0
-        await clock.advance(100.0)
-        assert runs(ref)
-
-    play(program, clock=clock, start_timeout=10.0)
+@pytest.mark.config(start_timeout=10.0)
+async def test_a_start_that_ends_in_time_leaves_no_deadline(system: ActorSystem, clock: ManualClock) -> None:  # J11
+    gate = Gate()
+    ref = system.spawn(AsyncPhoenix, Book(pre_start=gate.wait))
+    await gate.entered.wait()
+    await clock.advance(9.0)
+    gate.opened.set()
+    await soon(system, ref.started())
+    assert system.snapshot().timers == 0
+    await clock.advance(100.0)
+    assert runs(ref)
 
 
-def test_an_actor_that_is_stopped_while_it_starts_has_the_time_of_a_stop(play: Play) -> None:  # M5
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        ref = system.spawn(AsyncPhoenix, Book(pre_start=gate.wait))
-        await gate.entered.wait()
-        await clock.advance(9.0)
-        ref.stop()
-        await clock.advance(4.0)
-        assert gate.cancelled == 0
-        await clock.advance(1.0)
-        assert (await ended(system, ref)).cause is None
-        assert gate.cancelled == 1
-
-    play(program, clock=clock, start_timeout=10.0, stop_timeout=5.0)
+@pytest.mark.config(start_timeout=10.0, stop_timeout=5.0)
+async def test_an_actor_that_is_stopped_while_it_starts_has_the_time_of_a_stop(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M5
+    gate = Gate()
+    ref = system.spawn(AsyncPhoenix, Book(pre_start=gate.wait))
+    await gate.entered.wait()
+    await clock.advance(9.0)
+    ref.stop()
+    await clock.advance(4.0)
+    assert gate.cancelled == 0
+    await clock.advance(1.0)
+    assert (await ended(system, ref)).cause is None
+    assert gate.cancelled == 1
 
 
-def test_a_supervisor_counts_a_start_that_never_ends(play: Play) -> None:  # J10
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        book = Book()
-        book.acts.update({"pre_start 2": gate.wait, "pre_start 3": gate.wait})
-        spec = Supervisor.spec([ChildSpec("one", AsyncPhoenix, (book,), backoff=None)], intensity=2, period=100.0)
-        supervisor = system.spawn(Supervisor, spec, supervision=STOP)
-        await supervisor.started()
-        child = system.actor(f"{supervisor.path}/one")
-        assert child is not None
-        child.tell(BAD)
-        await clock.advance(10.0)
-        assert (book.lives, gate.cancelled) == (3, 1)
-        await clock.advance(10.0)
-        reason = await ended(system, supervisor)
-        assert isinstance(reason.cause, StartTimeout)
-        assert gate.cancelled == 2
-
-    play(program, clock=clock, start_timeout=10.0)
+@pytest.mark.config(start_timeout=10.0)
+async def test_a_supervisor_counts_a_start_that_never_ends(system: ActorSystem, clock: ManualClock) -> None:  # J10
+    gate = Gate()
+    book = Book()
+    book.acts.update({"pre_start 2": gate.wait, "pre_start 3": gate.wait})
+    spec = Supervisor.spec([ChildSpec("one", AsyncPhoenix, (book,), backoff=None)], intensity=2, period=100.0)
+    supervisor = system.spawn(Supervisor, spec, supervision=STOP)
+    await supervisor.started()
+    child = system.actor(f"{supervisor.path}/one")
+    assert child is not None
+    child.tell(BAD)
+    await clock.advance(10.0)
+    assert (book.lives, gate.cancelled) == (3, 1)
+    await clock.advance(10.0)
+    reason = await ended(system, supervisor)
+    assert isinstance(reason.cause, StartTimeout)
+    assert gate.cancelled == 2
 
 
-def test_a_supervisor_fails_with_the_child_that_does_not_start_and_not_before(play: Play) -> None:  # J10
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gates = [Gate(), Gate()]
-        specs = [ChildSpec(f"c{n}", AsyncPhoenix, (Book(pre_start=gate.wait),)) for n, gate in enumerate(gates)]
-        supervisor = system.spawn(Supervisor, Supervisor.spec(specs), name="top", supervision=STOP)
-        await gates[0].entered.wait()
-        await clock.advance(6.0)
-        gates[0].opened.set()
-        await clock.advance(6.0)  # each child has its own time
-        assert supervisor.state is State.STARTING
-        await clock.advance(4.0)
-        reason = await ended(system, supervisor)
-        assert isinstance(reason.cause, StartTimeout)
-        assert str(reason.cause).startswith("/top/c1 ")
-
-    play(program, clock=clock, start_timeout=10.0)
+@pytest.mark.config(start_timeout=10.0)
+async def test_a_supervisor_fails_with_the_child_that_does_not_start_and_not_before(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J10
+    gates = [Gate(), Gate()]
+    specs = [ChildSpec(f"c{n}", AsyncPhoenix, (Book(pre_start=gate.wait),)) for n, gate in enumerate(gates)]
+    supervisor = system.spawn(Supervisor, Supervisor.spec(specs), name="top", supervision=STOP)
+    await gates[0].entered.wait()
+    await clock.advance(6.0)
+    gates[0].opened.set()
+    await clock.advance(6.0)  # each child has its own time
+    assert supervisor.state is State.STARTING
+    await clock.advance(4.0)
+    reason = await ended(system, supervisor)
+    assert isinstance(reason.cause, StartTimeout)
+    assert str(reason.cause).startswith("/top/c1 ")
 
 
 class Blocking(Actor[Any, Any]):

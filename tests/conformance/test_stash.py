@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,100 +15,82 @@ from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import FOREIGN, Listener
 from tests.conformance.doors import DOORS, AsyncDoor, Door
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_was_put_aside_comes_back_in_order_and_ahead_of_newer_messages(
-    play: Play, door: type[Door]
+async def test_what_was_put_aside_comes_back_in_order_and_ahead_of_newer_messages(
+    system: ActorSystem, door: type[Door]
 ) -> None:  # case 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, heard)
-        for n in range(5):
-            ref.tell(n)
-        await system.settle()
-        assert heard == []
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.queued, ledger.handled) == (5, 5, 0)
-        ref << "open" << "newer" << "newest"
-        await system.settle()
-        assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.queued, ledger.handled) == (8, 0, 8)
-
-    play(program)
+    ref = system.spawn(door, heard)
+    for n in range(5):
+        ref.tell(n)
+    await system.settle()
+    assert heard == []
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.queued, ledger.handled) == (5, 5, 0)
+    ref << "open" << "newer" << "newest"
+    await system.settle()
+    assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.queued, ledger.handled) == (8, 0, 8)
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_unstashing_says_how_many_and_nothing_twice(play: Play, door: type[Door]) -> None:  # case 51
+async def test_unstashing_says_how_many_and_nothing_twice(system: ActorSystem, door: type[Door]) -> None:  # case 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, heard)
-        ref << 1 << 2
-        assert await ref.ask("open") == 2
-        assert await ref.ask("open") == 0
-        await system.settle()
-        assert heard == [1, 2]
-
-    play(program)
+    ref = system.spawn(door, heard)
+    ref << 1 << 2
+    assert await ref.ask("open") == 2
+    assert await ref.ask("open") == 0
+    await system.settle()
+    assert heard == [1, 2]
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_is_put_aside_again_keeps_its_place(play: Play, door: type[Door]) -> None:  # case 51
+async def test_what_is_put_aside_again_keeps_its_place(system: ActorSystem, door: type[Door]) -> None:  # case 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, heard)
-        ref << 1 << 2
-        await system.settle()
-        # closed again before they have their turn: "close" is of a higher lane
-        ref.tell("open", lane=Lane.CONTROL)
-        ref.tell("close", lane=Lane.CONTROL)
-        ref.tell(3)
-        await system.settle()
-        assert heard == []
-        assert system.ledger(ref).queued == 3
-        assert await ref.ask("open") == 3
-        await system.settle()
-        assert heard == [1, 2, 3]
-        assert assert_ledger_balanced(system, ref).handled == 6
-
-    play(program)
+    ref = system.spawn(door, heard)
+    ref << 1 << 2
+    await system.settle()
+    # closed again before they have their turn: "close" is of a higher lane
+    ref.tell("open", lane=Lane.CONTROL)
+    ref.tell("close", lane=Lane.CONTROL)
+    ref.tell(3)
+    await system.settle()
+    assert heard == []
+    assert system.ledger(ref).queued == 3
+    assert await ref.ask("open") == 3
+    await system.settle()
+    assert heard == [1, 2, 3]
+    assert assert_ledger_balanced(system, ref).handled == 6
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("door", DOORS)
-def test_a_stashed_ask_is_answered_when_its_message_is_handled(
-    play: Play, door: type[Door], foreign: bool
+async def test_a_stashed_ask_is_answered_when_its_message_is_handled(
+    system: ActorSystem, door: type[Door], foreign: bool
 ) -> None:  # case 51
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, [])
-        asks = [ref.ask(n) for n in range(3)]
-        other: list[Any] = []
-        thread: asyncio.Future[None] | None = None
-        if foreign:
-            asking = asyncio.to_thread(lambda: other.append(ref.ask_sync("thread", timeout=120.0)))
-            thread = asyncio.ensure_future(asking)
-            while system.ledger(ref).sent < 4 and not thread.done():  # noqa: ASYNC110 - until the thread has asked
-                await asyncio.sleep(0)
-        await system.settle()
-        assert not any(ask.done() for ask in asks)  # what the handler returned was no answer
-        ref.tell("open")
-        assert [await ask for ask in asks] == [("answer", n) for n in range(3)]
-        if thread is not None:
-            await thread
-            assert other == [("answer", "thread")]
-        await system.settle()
-        assert assert_ledger_balanced(system, ref).late_replies == 0
-
-    play(program)
+    ref = system.spawn(door, [])
+    asks = [ref.ask(n) for n in range(3)]
+    other: list[Any] = []
+    thread: asyncio.Future[None] | None = None
+    if foreign:
+        asking = asyncio.to_thread(lambda: other.append(ref.ask_sync("thread", timeout=120.0)))
+        thread = asyncio.ensure_future(asking)
+        while system.ledger(ref).sent < 4 and not thread.done():  # noqa: ASYNC110 - until the thread has asked
+            await asyncio.sleep(0)
+    await system.settle()
+    assert not any(ask.done() for ask in asks)  # what the handler returned was no answer
+    ref.tell("open")
+    assert [await ask for ask in asks] == [("answer", n) for n in range(3)]
+    if thread is not None:
+        await thread
+        assert other == [("answer", "thread")]
+    await system.settle()
+    assert assert_ledger_balanced(system, ref).late_replies == 0
 
 
-def test_a_stashed_message_keeps_its_sender(play: Play) -> None:  # case 51, J8
+async def test_a_stashed_message_keeps_its_sender(system: ActorSystem) -> None:  # case 51, J8
     senders: list[Any] = []
 
     def later(ctx: Context, message: Any) -> None:
@@ -121,19 +103,16 @@ def test_a_stashed_message_keeps_its_sender(play: Play) -> None:  # case 51, J8
         else:
             ctx.stash()
 
-    async def program(system: ActorSystem) -> None:
-        a = system.spawn(Listener, [])
-        ref = system.spawn(now)
-        ref.tell("from a", sender=a)
-        ref.tell("from nobody")
-        ref.tell("open")
-        await system.settle()
-        assert senders == [("from a", a), ("from nobody", None)]
-
-    play(program)
+    a = system.spawn(Listener, [])
+    ref = system.spawn(now)
+    ref.tell("from a", sender=a)
+    ref.tell("from nobody")
+    ref.tell("open")
+    await system.settle()
+    assert senders == [("from a", a), ("from nobody", None)]
 
 
-def test_become_and_unbecome_go_well_with_the_stash(play: Play) -> None:  # case 51, M13
+async def test_become_and_unbecome_go_well_with_the_stash(system: ActorSystem) -> None:  # case 51, M13
     heard: list[Any] = []
 
     class Login(Actor[str, Any]):
@@ -152,24 +131,21 @@ def test_become_and_unbecome_go_well_with_the_stash(play: Play) -> None:  # case
                 return f"did {message}"
             return None
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Login)
-        a = ref.ask("a")
-        ref << "b" << "logout" << "c" << "login"
-        assert await a == "did a"
-        await system.settle()
-        # "logout" was put aside too, so "c" went back into the stash
-        assert heard == ["a", "b"]
-        assert system.ledger(ref).queued == 1
-        ref << "d" << "login"
-        await system.settle()
-        assert heard == ["a", "b", "c", "d"]
-        assert assert_ledger_balanced(system, ref).handled == 7
-
-    play(program)
+    ref = system.spawn(Login)
+    a = ref.ask("a")
+    ref << "b" << "logout" << "c" << "login"
+    assert await a == "did a"
+    await system.settle()
+    # "logout" was put aside too, so "c" went back into the stash
+    assert heard == ["a", "b"]
+    assert system.ledger(ref).queued == 1
+    ref << "d" << "login"
+    await system.settle()
+    assert heard == ["a", "b", "c", "d"]
+    assert assert_ledger_balanced(system, ref).handled == 7
 
 
-def test_a_behavior_can_be_given_its_stash(play: Play) -> None:  # case 51, M13
+async def test_a_behavior_can_be_given_its_stash(system: ActorSystem) -> None:  # case 51, M13
     heard: list[Any] = []
 
     def begin(stash: Any) -> Behavior:
@@ -188,73 +164,61 @@ def test_a_behavior_can_be_given_its_stash(play: Play) -> None:  # case 51, M13
 
         return Behaviors.receive(closed)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(2, begin))
-        ref << 1 << 2 << "open" << 3
-        await system.settle()
-        assert heard == [1, 2, 3]
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(2, begin))
+    ref << 1 << 2 << "open" << 3
+    await system.settle()
+    assert heard == [1, 2, 3]
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_the_stash_takes_no_room_and_comes_back_whether_there_is_room_or_not(
-    play: Play, door: type[Door]
+async def test_the_stash_takes_no_room_and_comes_back_whether_there_is_room_or_not(
+    system: ActorSystem, door: type[Door]
 ) -> None:  # cases 8, 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, heard, mailbox=MailboxConfig(capacity=1))
-        for n in range(5):
-            await ref.send(n)
-        await system.settle()
-        assert system.ledger(ref).queued == 5
-        await ref.send("open")
-        await ref.send("newer")
-        await ref.send("newest")
-        await system.settle()
-        assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.handled, ledger.dropped) == (8, 8, 0)
-
-    play(program)
+    ref = system.spawn(door, heard, mailbox=MailboxConfig(capacity=1))
+    for n in range(5):
+        await ref.send(n)
+    await system.settle()
+    assert system.ledger(ref).queued == 5
+    await ref.send("open")
+    await ref.send("newer")
+    await ref.send("newest")
+    await system.settle()
+    assert heard == [0, 1, 2, 3, 4, "newer", "newest"]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.handled, ledger.dropped) == (8, 8, 0)
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
-def test_what_comes_back_is_ahead_of_newer_messages_of_its_own_lane(play: Play, lane: Lane) -> None:  # case 51
+async def test_what_comes_back_is_ahead_of_newer_messages_of_its_own_lane(
+    system: ActorSystem, lane: Lane
+) -> None:  # case 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Door, heard)
-        ref.tell("older", lane=lane)
-        await system.settle()
-        ref.tell("open", lane=lane)
-        ref.tell("newer", lane=lane)
-        await system.settle()
-        assert heard == ["older", "newer"]
-        assert assert_ledger_balanced(system, ref).handled == 3
-
-    play(program)
+    ref = system.spawn(Door, heard)
+    ref.tell("older", lane=lane)
+    await system.settle()
+    ref.tell("open", lane=lane)
+    ref.tell("newer", lane=lane)
+    await system.settle()
+    assert heard == ["older", "newer"]
+    assert assert_ledger_balanced(system, ref).handled == 3
 
 
-def test_equal_priorities_come_back_ahead_of_newer_ones(play: Play) -> None:  # cases 4, 51
+async def test_equal_priorities_come_back_ahead_of_newer_ones(system: ActorSystem) -> None:  # cases 4, 51
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Door, heard, mailbox=MailboxConfig(priority=lambda message: 0))
-        ref << 1 << 2 << 3
-        await system.settle()
-        ref << "open" << "newer"
-        await system.settle()
-        assert heard == [1, 2, 3, "newer"]
-        assert assert_ledger_balanced(system, ref).handled == 5
-
-    play(program)
+    ref = system.spawn(Door, heard, mailbox=MailboxConfig(priority=lambda message: 0))
+    ref << 1 << 2 << 3
+    await system.settle()
+    ref << "open" << "newer"
+    await system.settle()
+    assert heard == [1, 2, 3, "newer"]
+    assert assert_ledger_balanced(system, ref).handled == 5
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_stashed_tick_is_handled_unless_its_timer_is_cancelled(play: Play, cancelled: bool) -> None:  # cases 49, 51
-    clock = ManualClock()
+async def test_a_stashed_tick_is_handled_unless_its_timer_is_cancelled(
+    system: ActorSystem, clock: ManualClock, cancelled: bool
+) -> None:  # cases 49, 51
     heard: list[Any] = []
 
     class Clocked(Door):
@@ -269,25 +233,22 @@ def test_a_stashed_tick_is_handled_unless_its_timer_is_cancelled(play: Play, can
             else:
                 super().receive(message)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Clocked, heard)
-        ref.tell("start")
-        await clock.advance(5.0)
-        assert system.ledger(ref).queued == 1  # and no other comes before this one was handled
-        if cancelled:
-            ref.tell("cancel")
-        ref.tell("open")
-        await system.settle()
-        await clock.advance(1.0)
-        ledger = assert_ledger_balanced(system, ref)
-        if cancelled:
-            assert heard == []
-            assert ledger.dropped == 1
-        else:
-            assert heard == ["tick", "tick"]
-        ref.stop()
-
-    play(program, clock=clock)
+    ref = system.spawn(Clocked, heard)
+    ref.tell("start")
+    await clock.advance(5.0)
+    assert system.ledger(ref).queued == 1  # and no other comes before this one was handled
+    if cancelled:
+        ref.tell("cancel")
+    ref.tell("open")
+    await system.settle()
+    await clock.advance(1.0)
+    ledger = assert_ledger_balanced(system, ref)
+    if cancelled:
+        assert heard == []
+        assert ledger.dropped == 1
+    else:
+        assert heard == ["tick", "tick"]
+    ref.stop()
 
 
 class Served(Actor[Any, Any]):
@@ -322,29 +283,26 @@ class AsyncServed(Served):
 
 
 @pytest.mark.parametrize("kind", [Served, AsyncServed])
-def test_a_stash_is_served_one_at_a_time_with_as_much_work_as_there_are_messages(
-    play: Play, kind: type[Served]
+async def test_a_stash_is_served_one_at_a_time_with_as_much_work_as_there_are_messages(
+    system: ActorSystem, kind: type[Served]
 ) -> None:  # case 51
-    async def program(system: ActorSystem) -> None:
-        for count in (150, 600):
-            log: list[Any] = []
-            ref = system.spawn(kind, log)
-            for number in range(count):
-                ref.tell(number)
-            for number in range(count):
-                assert await ref.ask("done") == (1 if number < count - 1 else 0)
-            await system.settle()
-            assert log == list(range(count))
-            # Each was handled twice, but the first, and each end of one once.
-            assert await ref.ask("calls") == 3 * count
-            assert system.ledger(ref).queued == 0
-
-    play(program)
+    for count in (150, 600):
+        log: list[Any] = []
+        ref = system.spawn(kind, log)
+        for number in range(count):
+            ref.tell(number)
+        for number in range(count):
+            assert await ref.ask("done") == (1 if number < count - 1 else 0)
+        await system.settle()
+        assert log == list(range(count))
+        # Each was handled twice, but the first, and each end of one once.
+        assert await ref.ask("calls") == 3 * count
+        assert system.ledger(ref).queued == 0
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_the_first_of_those_put_aside_come_back_in_order_and_ahead_of_newer_ones(
-    play: Play, suspends: bool
+async def test_the_first_of_those_put_aside_come_back_in_order_and_ahead_of_newer_ones(
+    system: ActorSystem, suspends: bool
 ) -> None:  # case 51
     heard: list[Any] = []
 
@@ -368,43 +326,36 @@ def test_the_first_of_those_put_aside_come_back_in_order_and_ahead_of_newer_ones
                 self.ctx.stash()
             return None
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Ajar)
-        for number in range(5):
-            ref.tell(number)
-        ref << "open" << "newer"
-        await system.settle()
-        assert heard == [0, 1, 2, "newer"]
-        assert assert_ledger_balanced(system, ref).queued == 2
-        assert await ref.ask("open") == 2
-        await system.settle()
-        assert heard == [0, 1, 2, "newer", 3, 4]
-
-    play(program)
+    ref = system.spawn(Ajar)
+    for number in range(5):
+        ref.tell(number)
+    ref << "open" << "newer"
+    await system.settle()
+    assert heard == [0, 1, 2, "newer"]
+    assert assert_ledger_balanced(system, ref).queued == 2
+    assert await ref.ask("open") == 2
+    await system.settle()
+    assert heard == [0, 1, 2, "newer", 3, 4]
 
 
-def test_unstash_says_how_many_come_back(play: Play) -> None:  # case 51
+async def test_unstash_says_how_many_come_back(system: ActorSystem) -> None:  # case 51
     log: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Served, log)
-        for number in range(8):
-            ref.tell(number)
-        # Nobody is free, so what comes back is put aside again, behind the others.
-        assert [await ref.ask((n,)) for n in (0, 1, 3, 100)] == [0, 1, 3, 7]
-        assert await ref.ask(()) == 1
-        await system.settle()
-        ledger = assert_ledger_balanced(system, ref)
-        assert ledger.queued == 7
-        for wrong in (-1, 1.0, "1", True, None):
-            with pytest.raises(BadArgument, match=r"unstash\(\) takes how many"):
-                await system.spawn(Served, log).ask((wrong,))
-        ref.stop()
-
-    play(program)
+    ref = system.spawn(Served, log)
+    for number in range(8):
+        ref.tell(number)
+    # Nobody is free, so what comes back is put aside again, behind the others.
+    assert [await ref.ask((n,)) for n in (0, 1, 3, 100)] == [0, 1, 3, 7]
+    assert await ref.ask(()) == 1
+    await system.settle()
+    ledger = assert_ledger_balanced(system, ref)
+    assert ledger.queued == 7
+    for wrong in (-1, 1.0, "1", True, None):
+        with pytest.raises(BadArgument, match=r"unstash\(\) takes how many"):
+            await system.spawn(Served, log).ask((wrong,))
+    ref.stop()
 
 
-def test_a_behaviors_stash_gives_back_the_first_ones(play: Play) -> None:  # case 51, M13
+async def test_a_behaviors_stash_gives_back_the_first_ones(system: ActorSystem) -> None:  # case 51, M13
     heard: list[Any] = []
 
     def gather(stash: Any) -> Behavior:
@@ -422,17 +373,14 @@ def test_a_behaviors_stash_gives_back_the_first_ones(play: Play) -> None:  # cas
 
         return Behaviors.receive(keep)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_stash(10, gather))
-        ref << 1 << 2 << 3 << 4 << "two" << "newer"
-        await system.settle()
-        # When 1 is handled, 3 goes ahead of 2, which is queued.
-        assert heard == [1, 3, 4, 2, "newer"]
-
-    play(program)
+    ref = system.spawn(Behaviors.with_stash(10, gather))
+    ref << 1 << 2 << 3 << 4 << "two" << "newer"
+    await system.settle()
+    # When 1 is handled, 3 goes ahead of 2, which is queued.
+    assert heard == [1, 3, 4, 2, "newer"]
 
 
-def test_what_a_key_keeps_out_of_the_mailbox_stays_in_the_stash(play: Play) -> None:  # cases 4, 51
+async def test_what_a_key_keeps_out_of_the_mailbox_stays_in_the_stash(system: ActorSystem) -> None:  # cases 4, 51
     broken: list[Any] = []
 
     def key(message: Any) -> int:
@@ -459,16 +407,13 @@ def test_what_a_key_keeps_out_of_the_mailbox_stays_in_the_stash(play: Play) -> N
             heard.append(message)
         return None
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(door, mailbox=MailboxConfig(priority=key))
-        for number in (1, 2, 3, 4):
-            ref.tell(number)
-        assert await ref.ask("three") == 3  # the last of the three is in
-        await system.settle()
-        assert sorted(one for one in heard if isinstance(one, int)) == [1, 2, 3, 4]
-        assert system.ledger(ref).queued == 0
-
-    play(program)
+    ref = system.spawn(door, mailbox=MailboxConfig(priority=key))
+    for number in (1, 2, 3, 4):
+        ref.tell(number)
+    assert await ref.ask("three") == 3  # the last of the three is in
+    await system.settle()
+    assert sorted(one for one in heard if isinstance(one, int)) == [1, 2, 3, 4]
+    assert system.ledger(ref).queued == 0
 
 
 @given(st.lists(st.sampled_from(["message", "open", "close"]), max_size=40), st.booleans())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,12 +25,9 @@ from tests.conformance.cast import Listener
 from tests.conformance.doors import Door
 from tests.gates import standstill
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_a_full_stash_is_an_error_and_nothing_is_lost(play: Play, suspends: bool) -> None:  # case 51
+async def test_a_full_stash_is_an_error_and_nothing_is_lost(system: ActorSystem, suspends: bool) -> None:  # case 51
     heard: list[Any] = []
     full: list[Any] = []
 
@@ -55,78 +52,70 @@ def test_a_full_stash_is_an_error_and_nothing_is_lost(play: Play, suspends: bool
                     return "no room"
             return "well"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Small)
-        assert await ref.ask("open") == "well"
-        heard.clear()
-        ref = system.spawn(Small)
-        ref << 1 << 2
-        assert await ref.ask(3) == "no room"  # still in hand: it could be answered
-        assert full == [(3, ref, 2, "stash_full")]
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.queued, ledger.handled) == (2, 1)
-        ref << "open" << 4
-        await system.settle()
-        assert heard == [1, 2, 4]
-        assert assert_ledger_balanced(system, ref).handled == 5
-
-    play(program)
+    ref = system.spawn(Small)
+    assert await ref.ask("open") == "well"
+    heard.clear()
+    ref = system.spawn(Small)
+    ref << 1 << 2
+    assert await ref.ask(3) == "no room"  # still in hand: it could be answered
+    assert full == [(3, ref, 2, "stash_full")]
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.queued, ledger.handled) == (2, 1)
+    ref << "open" << 4
+    await system.settle()
+    assert heard == [1, 2, 4]
+    assert assert_ledger_balanced(system, ref).handled == 5
 
 
-def test_a_full_stash_that_nobody_catches_fails_the_actor_and_loses_nothing(play: Play) -> None:  # case 51
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Door, [], 2)
-        asks = [ref.ask(n) for n in range(4)]
-        reason = await ref.terminated()
-        assert reason.kind is ExitKind.FAIL
-        assert isinstance(reason.cause, StashFull)
-        with pytest.raises(StashFull):
-            await asks[2]
-        for ask in (asks[0], asks[1], asks[3]):
-            with pytest.raises(ActorTerminated) as caught:
-                await ask
-            assert caught.value.reason == reason
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.failed, ledger.dead_lettered, ledger.queued) == (1, 3, 0)
-        assert [letter.message for letter in system.dead_letters.recent()] == [0, 1, 3]
-
-    play(program)
+async def test_a_full_stash_that_nobody_catches_fails_the_actor_and_loses_nothing(
+    system: ActorSystem,
+) -> None:  # case 51
+    ref = system.spawn(Door, [], 2)
+    asks = [ref.ask(n) for n in range(4)]
+    reason = await ref.terminated()
+    assert reason.kind is ExitKind.FAIL
+    assert isinstance(reason.cause, StashFull)
+    with pytest.raises(StashFull):
+        await asks[2]
+    for ask in (asks[0], asks[1], asks[3]):
+        with pytest.raises(ActorTerminated) as caught:
+            await ask
+        assert caught.value.reason == reason
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.failed, ledger.dead_lettered, ledger.queued) == (1, 3, 0)
+    assert [letter.message for letter in system.dead_letters.recent()] == [0, 1, 3]
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, "many"])
-def test_a_capacity_that_cannot_be_is_refused(play: Play, capacity: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Door, [], capacity)
-        with pytest.raises(ConfigError):
-            await ref.started()
-        made = system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(lambda ctx, message: None)))
-        with pytest.raises(ConfigError):
-            await made.started()
-
-    play(program)
+async def test_a_capacity_that_cannot_be_is_refused(system: ActorSystem, capacity: Any) -> None:  # J9
+    ref = system.spawn(Door, [], capacity)
+    with pytest.raises(ConfigError):
+        await ref.started()
+    made = system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(lambda ctx, message: None)))
+    with pytest.raises(ConfigError):
+        await made.started()
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_a_message_that_is_stashed_and_then_raises_is_in_one_column(play: Play, suspends: bool) -> None:  # case 51, B4
-    async def program(system: ActorSystem) -> None:
-        async def receive(ctx: Context, message: Any) -> None:
-            ctx.stash()
-            if suspends:
-                await asyncio.sleep(0)
-            raise ValueError("bad")
+async def test_a_message_that_is_stashed_and_then_raises_is_in_one_column(
+    system: ActorSystem, suspends: bool
+) -> None:  # case 51, B4
+    async def receive(ctx: Context, message: Any) -> None:
+        ctx.stash()
+        if suspends:
+            await asyncio.sleep(0)
+        raise ValueError("bad")
 
-        ref: ActorRef[Any, Any] = system.spawn(receive)
-        asked = ref.ask("message")
-        ref.tell("another")
-        reason = await ref.terminated()
-        assert isinstance(reason.cause, ValueError)
-        with pytest.raises((ActorTerminated, ValueError)):
-            await asked
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.handled, ledger.queued, ledger.in_hand) == (2, 0, 0, 0)
-        assert ledger.failed + ledger.dead_lettered == 2
-
-    play(program)
+    ref: ActorRef[Any, Any] = system.spawn(receive)
+    asked = ref.ask("message")
+    ref.tell("another")
+    reason = await ref.terminated()
+    assert isinstance(reason.cause, ValueError)
+    with pytest.raises((ActorTerminated, ValueError)):
+        await asked
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.handled, ledger.queued, ledger.in_hand) == (2, 0, 0, 0)
+    assert ledger.failed + ledger.dead_lettered == 2
 
 
 ENDS: dict[str, Callable[[Context], Any]] = {
@@ -148,8 +137,8 @@ ENDS: dict[str, Callable[[Context], Any]] = {
     ],
     ids=["dead_letter", "drop", "redirect"],
 )
-def test_what_is_stashed_when_an_actor_stops_is_drained_first(
-    play: Play, way: Callable[[Context], Any], drain: Any, column: str, error: Any
+async def test_what_is_stashed_when_an_actor_stops_is_drained_first(
+    system: ActorSystem, way: Callable[[Context], Any], drain: Any, column: str, error: Any
 ) -> None:  # case 51, M10, B4
     heard: list[Any] = []
 
@@ -157,30 +146,27 @@ def test_what_is_stashed_when_an_actor_stops_is_drained_first(
         ctx.stash()
         return way(ctx) if message == "last" else None
 
-    async def program(system: ActorSystem) -> None:
-        heir = system.spawn(Listener, heard)
-        ref = system.spawn(receive, drain=Drain.REDIRECT(heir) if drain == "redirect" else drain)
-        with standstill(system):
-            asks = [ref.ask(message) for message in (1, 2, "last", "queued")]
-        await ref.terminated()
-        for ask in asks:
-            if error is None:
+    heir = system.spawn(Listener, heard)
+    ref = system.spawn(receive, drain=Drain.REDIRECT(heir) if drain == "redirect" else drain)
+    with standstill(system):
+        asks = [ref.ask(message) for message in (1, 2, "last", "queued")]
+    await ref.terminated()
+    for ask in asks:
+        if error is None:
+            await ask
+        else:
+            with pytest.raises(error):
                 await ask
-            else:
-                with pytest.raises(error):
-                    await ask
-        await system.settle()
-        everything = [1, 2, "last", "queued"]
-        assert heard == (everything if drain == "redirect" else [])
-        if drain is Drain.DEAD_LETTER:
-            assert [letter.message for letter in system.dead_letters.recent()] == everything
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, getattr(ledger, column), ledger.failed, ledger.handled) == (4, 4, 0, 0)
-
-    play(program)
+    await system.settle()
+    everything = [1, 2, "last", "queued"]
+    assert heard == (everything if drain == "redirect" else [])
+    if drain is Drain.DEAD_LETTER:
+        assert [letter.message for letter in system.dead_letters.recent()] == everything
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, getattr(ledger, column), ledger.failed, ledger.handled) == (4, 4, 0, 0)
 
 
-def test_there_must_be_a_message_to_put_aside(play: Play) -> None:  # J9
+async def test_there_must_be_a_message_to_put_aside(system: ActorSystem) -> None:  # J9
     codes: list[str] = []
 
     def attempt(ctx: Context) -> None:
@@ -201,20 +187,19 @@ def test_there_must_be_a_message_to_put_aside(play: Play) -> None:  # J9
         def pre_stop(self) -> None:
             attempt(self.ctx)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Eager)
-        ref.tell("once")
-        await system.settle()
-        assert system.ledger(ref).queued == 1
-        ref.stop()
-        await ref.terminated()
-        assert codes == ["no_message"] * 3
-        assert assert_ledger_balanced(system, ref).dead_lettered == 1
-
-    play(program)
+    ref = system.spawn(Eager)
+    ref.tell("once")
+    await system.settle()
+    assert system.ledger(ref).queued == 1
+    ref.stop()
+    await ref.terminated()
+    assert codes == ["no_message"] * 3
+    assert assert_ledger_balanced(system, ref).dead_lettered == 1
 
 
-def test_a_priority_that_cannot_be_told_any_more_loses_nothing_put_aside(play: Play) -> None:  # cases 4, 51, B4
+async def test_a_priority_that_cannot_be_told_any_more_loses_nothing_put_aside(
+    system: ActorSystem,
+) -> None:  # cases 4, 51, B4
     broken = False
 
     def key(message: Any) -> int:
@@ -222,19 +207,15 @@ def test_a_priority_that_cannot_be_told_any_more_loses_nothing_put_aside(play: P
             raise ValueError("no key any more")
         return 0
 
-    async def program(system: ActorSystem) -> None:
-        nonlocal broken
-        broken = False
-        ref = system.spawn(Door, [], mailbox=MailboxConfig(priority=key))
-        ref << 1 << 2 << 3
-        await system.settle()
-        broken = True
-        ref.tell("open")
-        await system.settle()
-        if ref.is_alive:
-            ref.stop()
-        await ref.terminated()
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.queued) == (4, 0)
-
-    play(program)
+    broken = False
+    ref = system.spawn(Door, [], mailbox=MailboxConfig(priority=key))
+    ref << 1 << 2 << 3
+    await system.settle()
+    broken = True
+    ref.tell("open")
+    await system.settle()
+    if ref.is_alive:
+        ref.stop()
+    await ref.terminated()
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.queued) == (4, 0)

@@ -108,44 +108,38 @@ QUEUED = 7  # what the fixture leaves behind
 
 
 @every_end
-def test_by_default_what_was_queued_becomes_dead_letters(play: Play, how: str) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        fixture = Fixture(system)
-        await fixture.fill(how)
-        await fixture.end(how)
-        ledger = assert_ledger_balanced(system, fixture.ref)
-        in_hand = 0 if how == "kill" else 1
-        assert (ledger.dead_lettered, ledger.dropped, ledger.redirected) == (QUEUED, 0, 0)
-        assert (ledger.handled, ledger.failed) == (in_hand + (how == "itself"), 1 - in_hand)
-        letters = system.dead_letters.recent()
-        assert len(letters) == QUEUED
-        # The stash first, for it is older.
-        assert [letter.message for letter in letters[:2]] == ["stash told", "stash asked"]
-        assert {letter.message for letter in letters} == {*fixture.told, "stash asked", "asked", "asked first"}
-        assert all(letter.recipient == fixture.ref for letter in letters)
-        assert all(letter.sender == fixture.sender for letter in letters if letter.message in fixture.told)
-        replies = await fixture.replies()
-        assert [type(reply) for reply in replies] == [ActorTerminated] * 3
-        assert all(reply.ref == fixture.ref for reply in replies)
-
-    play(program)
+async def test_by_default_what_was_queued_becomes_dead_letters(system: ActorSystem, how: str) -> None:  # M10
+    fixture = Fixture(system)
+    await fixture.fill(how)
+    await fixture.end(how)
+    ledger = assert_ledger_balanced(system, fixture.ref)
+    in_hand = 0 if how == "kill" else 1
+    assert (ledger.dead_lettered, ledger.dropped, ledger.redirected) == (QUEUED, 0, 0)
+    assert (ledger.handled, ledger.failed) == (in_hand + (how == "itself"), 1 - in_hand)
+    letters = system.dead_letters.recent()
+    assert len(letters) == QUEUED
+    # The stash first, for it is older.
+    assert [letter.message for letter in letters[:2]] == ["stash told", "stash asked"]
+    assert {letter.message for letter in letters} == {*fixture.told, "stash asked", "asked", "asked first"}
+    assert all(letter.recipient == fixture.ref for letter in letters)
+    assert all(letter.sender == fixture.sender for letter in letters if letter.message in fixture.told)
+    replies = await fixture.replies()
+    assert [type(reply) for reply in replies] == [ActorTerminated] * 3
+    assert all(reply.ref == fixture.ref for reply in replies)
 
 
 @every_end
-def test_drain_drop_counts_what_it_drops(play: Play, how: str) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        fixture = Fixture(system, Drain.DROP)
-        await fixture.fill(how)
-        await fixture.end(how)
-        ledger = assert_ledger_balanced(system, fixture.ref)
-        assert (ledger.dropped, ledger.dead_lettered, ledger.redirected) == (QUEUED, 0, 0)
-        assert system.dead_letters.count == 0
-        assert [type(reply) for reply in await fixture.replies()] == [MessageDropped] * 3
-        fixture.ref.tell("after its end")
-        await system.settle()
-        assert system.dead_letters.count == 1
-
-    play(program)
+async def test_drain_drop_counts_what_it_drops(system: ActorSystem, how: str) -> None:  # M10
+    fixture = Fixture(system, Drain.DROP)
+    await fixture.fill(how)
+    await fixture.end(how)
+    ledger = assert_ledger_balanced(system, fixture.ref)
+    assert (ledger.dropped, ledger.dead_lettered, ledger.redirected) == (QUEUED, 0, 0)
+    assert system.dead_letters.count == 0
+    assert [type(reply) for reply in await fixture.replies()] == [MessageDropped] * 3
+    fixture.ref.tell("after its end")
+    await system.settle()
+    assert system.dead_letters.count == 1
 
 
 @every_end
@@ -183,43 +177,40 @@ class Hearer(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
-def test_a_redirect_that_finds_no_room_loses_nothing_silently(play: Play, target_is: str) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
-        drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
-        target = system.spawn(
-            HookedAsync, pre_stop=lambda _: gate, mailbox=MailboxConfig(capacity=1, overflow=overflow), drain=drain
-        )
-        fixture = Fixture(system, Drain.REDIRECT(target))
-        await fixture.fill("stop")
-        if target_is in ("full", "dropping"):
-            target.tell(lambda _: gate)
-            await turns()
-            target.tell("the one there is room for")
-        elif target_is == "dead":
-            target.kill()
-            await ended(system, target)
-        else:
-            target.stop()
-            await turns()
-            assert target.state is State.STOPPING
-        before = system.ledger()
-        await fixture.end("stop")
-        replies = await fixture.replies()
-        after = system.ledger()
-        gate.set_result(None)
-        assert after.redirected - before.redirected == QUEUED
-        dropped, dead = after.dropped - before.dropped, after.dead_lettered - before.dead_lettered
-        assert (dropped, dead) == ((QUEUED, 0) if target_is == "dropping" else (0, QUEUED))
-        assert system.dead_letters.count == after.dead_lettered
-        assert after.rejected == before.rejected  # there is no sender who could be told
-        if target_is == "dropping":
-            assert [type(reply) for reply in replies] == [MessageDropped] * 3
-        else:
-            assert all(isinstance(reply, GreenroomError) for reply in replies)
-
-    play(program)
+async def test_a_redirect_that_finds_no_room_loses_nothing_silently(system: ActorSystem, target_is: str) -> None:  # M10
+    gate = Gate()
+    overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
+    drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
+    target = system.spawn(
+        HookedAsync, pre_stop=lambda _: gate, mailbox=MailboxConfig(capacity=1, overflow=overflow), drain=drain
+    )
+    fixture = Fixture(system, Drain.REDIRECT(target))
+    await fixture.fill("stop")
+    if target_is in ("full", "dropping"):
+        target.tell(lambda _: gate)
+        await turns()
+        target.tell("the one there is room for")
+    elif target_is == "dead":
+        target.kill()
+        await ended(system, target)
+    else:
+        target.stop()
+        await turns()
+        assert target.state is State.STOPPING
+    before = system.ledger()
+    await fixture.end("stop")
+    replies = await fixture.replies()
+    after = system.ledger()
+    gate.set_result(None)
+    assert after.redirected - before.redirected == QUEUED
+    dropped, dead = after.dropped - before.dropped, after.dead_lettered - before.dead_lettered
+    assert (dropped, dead) == ((QUEUED, 0) if target_is == "dropping" else (0, QUEUED))
+    assert system.dead_letters.count == after.dead_lettered
+    assert after.rejected == before.rejected  # there is no sender who could be told
+    if target_is == "dropping":
+        assert [type(reply) for reply in replies] == [MessageDropped] * 3
+    else:
+        assert all(isinstance(reply, GreenroomError) for reply in replies)
 
 
 def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # M10: tell is for any thread, and so is this
@@ -254,92 +245,85 @@ def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # M10: tell i
     assert_ledger_balanced(other)
 
 
-def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silently(play: Play) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Plain, mailbox=MailboxConfig(priority=lambda message: 1 // message))
-        ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
-        with standstill(system):
-            for number in (1, 0, 2):
-                ref.tell(number)
-            asked = ref.ask(0, timeout=None)
-            ref.stop()
-        await ended(system, ref)
-        with pytest.raises(GreenroomError):
-            await asked
-        await system.settle()
-        ledger = system.ledger(target)
-        assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (4, 2, 2)
+async def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silently(
+    system: ActorSystem,
+) -> None:  # M10
+    target = system.spawn(Plain, mailbox=MailboxConfig(priority=lambda message: 1 // message))
+    ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
+    with standstill(system):
+        for number in (1, 0, 2):
+            ref.tell(number)
+        asked = ref.ask(0, timeout=None)
+        ref.stop()
+    await ended(system, ref)
+    with pytest.raises(GreenroomError):
+        await asked
+    await system.settle()
+    ledger = system.ledger(target)
+    assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (4, 2, 2)
 
-    play(program)
 
-
-def test_a_drain_is_one_of_three_things(play: Play) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        for wrong in ("drop", Plain, 1):
-            with pytest.raises(ConfigError) as caught:
-                system.spawn(Plain, drain=wrong)  # type: ignore[call-overload]
-            assert caught.value.field == "drain"
-        with pytest.raises(TypeError):
-            Drain.REDIRECT("somebody")  # type: ignore[arg-type]
-        assert system.actors() == []
-
-    play(program)
+async def test_a_drain_is_one_of_three_things(system: ActorSystem) -> None:  # M10
+    for wrong in ("drop", Plain, 1):
+        with pytest.raises(ConfigError) as caught:
+            system.spawn(Plain, drain=wrong)  # type: ignore[call-overload]
+        assert caught.value.field == "drain"
+    with pytest.raises(TypeError):
+        Drain.REDIRECT("somebody")  # type: ignore[arg-type]
+    assert system.actors() == []
 
 
 @pytest.mark.parametrize("drain", [None, Drain.DROP, Drain.DEAD_LETTER])
-def test_those_who_wait_for_room_are_told_when_there_will_be_none(play: Play, drain: Drain | None) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
-        ref.tell("hold")
-        await until(lambda: system.ledger(ref).in_hand)
-        ref.tell("queued")
-        sending = [asyncio.ensure_future(ref.send(number)) for number in range(3)]
-        await asyncio.sleep(0)
-        ref.stop()
-        gate.set_result(None)
-        async with asyncio.timeout(120.0):
-            await asyncio.gather(*sending)
-            await ref.terminated()
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.handled, ledger.dead_lettered + ledger.dropped) == (5, 1, 4)
-
-    play(program)
+async def test_those_who_wait_for_room_are_told_when_there_will_be_none(
+    system: ActorSystem, drain: Drain | None
+) -> None:  # M10
+    gate = Gate()
+    ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
+    ref.tell("hold")
+    await until(lambda: system.ledger(ref).in_hand)
+    ref.tell("queued")
+    sending = [asyncio.ensure_future(ref.send(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    ref.stop()
+    gate.set_result(None)
+    async with asyncio.timeout(120.0):
+        await asyncio.gather(*sending)
+        await ref.terminated()
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.handled, ledger.dead_lettered + ledger.dropped) == (5, 1, 4)
 
 
 @pytest.mark.parametrize("how", ENDS[:3])
-def test_replies_put_off_fail_when_their_actor_ends(play: Play, how: str) -> None:  # J5, M8: and all are told of it
+async def test_replies_put_off_fail_when_their_actor_ends(
+    system: ActorSystem, how: str
+) -> None:  # J5, M8: and all are told of it
     replies: list[Reply] = []
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        parent = system.spawn(Plain)
-        ref = system.spawn(Plain, parent=parent)
-        await probe.watch(ref)
-        asks = [ref.ask(lambda ctx: replies.append(ctx.defer_reply()), timeout=None) for _ in range(3)]
-        await system.settle()
-        assert not any(asked.done() for asked in asks)
-        replies.pop(0).send("in time")
-        assert await asks[0] == "in time"
-        waiting = asyncio.ensure_future(ref.terminated())
-        await asyncio.sleep(0)
-        end(ref, how)
-        await probe.expect_terminated(ref)
-        async with asyncio.timeout(120.0):
-            reason = await waiting
-        for asked in asks[1:]:
-            with pytest.raises(ActorTerminated) as caught:
-                await asked
-            assert caught.value.reason == reason
-        for reply in replies:
-            reply.send("too late")
-        parent.stop()
-        await ended(system, parent)
-
-    play(program)
+    probe = TestProbe(system)
+    parent = system.spawn(Plain)
+    ref = system.spawn(Plain, parent=parent)
+    await probe.watch(ref)
+    asks = [ref.ask(lambda ctx: replies.append(ctx.defer_reply()), timeout=None) for _ in range(3)]
+    await system.settle()
+    assert not any(asked.done() for asked in asks)
+    replies.pop(0).send("in time")
+    assert await asks[0] == "in time"
+    waiting = asyncio.ensure_future(ref.terminated())
+    await asyncio.sleep(0)
+    end(ref, how)
+    await probe.expect_terminated(ref)
+    async with asyncio.timeout(120.0):
+        reason = await waiting
+    for asked in asks[1:]:
+        with pytest.raises(ActorTerminated) as caught:
+            await asked
+        assert caught.value.reason == reason
+    for reply in replies:
+        reply.send("too late")
+    parent.stop()
+    await ended(system, parent)
 
 
-def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(play: Play) -> None:  # M10
+async def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(system: ActorSystem) -> None:  # M10
     class Farewell(Actor[Any, Any]):
         def __init__(self, friend: ActorRef[Any, Any]) -> None:
             self.friend = friend
@@ -354,14 +338,11 @@ def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(play: Play) ->
             self.friend.tell("gone")
             self.ctx.self.tell("never handled either")
 
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(Farewell, probe.ref)
-        await ref.started()
-        ref.stop()
-        assert await probe.receive() == "goodbye"
-        assert await probe.receive() == "gone"
-        await ended(system, ref)
-        assert system.ledger(ref).dead_lettered == 2
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(Farewell, probe.ref)
+    await ref.started()
+    ref.stop()
+    assert await probe.receive() == "goodbye"
+    assert await probe.receive() == "gone"
+    await ended(system, ref)
+    assert system.ledger(ref).dead_lettered == 2

@@ -31,86 +31,76 @@ def end(ref: ActorRef[Any, Any], how: str) -> None:
 @pytest.mark.real
 @every_kind
 @pytest.mark.parametrize("how", ENDS)
-def test_an_actor_is_ended_from_any_thread(play: Play, kind: Any, how: str) -> None:  # J5
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(kind)
-        await probe.watch(ref)
-        await asyncio.to_thread(end, ref, how)
-        notice = await probe.expect_terminated(ref)
-        expected = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
-        assert notice.reason.kind is expected[how]
-        assert isinstance(notice.cause, ValueError if how == "fail" else type(None))
-
-    play(program)
+async def test_an_actor_is_ended_from_any_thread(system: ActorSystem, kind: Any, how: str) -> None:  # J5
+    probe = TestProbe(system)
+    ref = system.spawn(kind)
+    await probe.watch(ref)
+    await asyncio.to_thread(end, ref, how)
+    notice = await probe.expect_terminated(ref)
+    expected = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
+    assert notice.reason.kind is expected[how]
+    assert isinstance(notice.cause, ValueError if how == "fail" else type(None))
 
 
 @pytest.mark.real
 @every_kind
-def test_an_actor_that_everybody_ends_at_once_ends_once(play: Play, kind: Any) -> None:  # J5
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        refs = [system.spawn(kind) for _ in range(30)]
+async def test_an_actor_that_everybody_ends_at_once_ends_once(system: ActorSystem, kind: Any) -> None:  # J5
+    probe = TestProbe(system)
+    refs = [system.spawn(kind) for _ in range(30)]
+    for ref in refs:
+        await probe.watch(ref)
+    barrier = threading.Barrier(6)
+    acts: list[Callable[[ActorRef[Any, Any]], None]] = [
+        lambda ref: ref.stop(),
+        lambda ref: ref.kill(),
+        lambda ref: ref.fail(ValueError("on purpose")),
+        lambda ref: ref.stop(after_queued=True),
+        lambda ref: ref.tell("hello"),
+    ]
+
+    def work(act: Callable[[ActorRef[Any, Any]], None]) -> None:
+        barrier.wait(PATIENCE)
         for ref in refs:
-            await probe.watch(ref)
-        barrier = threading.Barrier(6)
-        acts: list[Callable[[ActorRef[Any, Any]], None]] = [
-            lambda ref: ref.stop(),
-            lambda ref: ref.kill(),
-            lambda ref: ref.fail(ValueError("on purpose")),
-            lambda ref: ref.stop(after_queued=True),
-            lambda ref: ref.tell("hello"),
-        ]
+            act(ref)
 
-        def work(act: Callable[[ActorRef[Any, Any]], None]) -> None:
-            barrier.wait(PATIENCE)
-            for ref in refs:
-                act(ref)
-
-        threads = [asyncio.create_task(asyncio.to_thread(work, act)) for act in acts]
-        await asyncio.to_thread(barrier.wait, PATIENCE)
-        await asyncio.gather(*threads)
-        for ref in refs:
-            await ended(system, ref)
-        await system.settle()
-        notices = [notice.ref for notice in probe.messages]
-        assert sorted(notices, key=lambda ref: ref.id) == sorted(refs, key=lambda ref: ref.id)
-        assert system.snapshot().terminated == len(refs)
-
-    play(program)
+    threads = [asyncio.create_task(asyncio.to_thread(work, act)) for act in acts]
+    await asyncio.to_thread(barrier.wait, PATIENCE)
+    await asyncio.gather(*threads)
+    for ref in refs:
+        await ended(system, ref)
+    await system.settle()
+    notices = [notice.ref for notice in probe.messages]
+    assert sorted(notices, key=lambda ref: ref.id) == sorted(refs, key=lambda ref: ref.id)
+    assert system.snapshot().terminated == len(refs)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])
-def test_stop_after_queued_from_a_thread_is_in_order_with_what_that_thread_sent(play: Play, kind: Any) -> None:  # J5
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind)
+async def test_stop_after_queued_from_a_thread_is_in_order_with_what_that_thread_sent(
+    system: ActorSystem, kind: Any
+) -> None:  # J5
+    ref = system.spawn(kind)
 
-        def work() -> None:
-            for number in range(5):
-                ref.tell(number)
-            ref.stop(after_queued=True)
-            for number in range(3):
-                ref.tell(number)
+    def work() -> None:
+        for number in range(5):
+            ref.tell(number)
+        ref.stop(after_queued=True)
+        for number in range(3):
+            ref.tell(number)
 
-        await asyncio.to_thread(work)
-        await ended(system, ref)
-        await system.settle()
-        ledger = system.ledger(ref)
-        assert (ledger.handled, ledger.dead_lettered) == (5, 3)
-
-    play(program)
+    await asyncio.to_thread(work)
+    await ended(system, ref)
+    await system.settle()
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (5, 3)
 
 
-def test_an_actor_fails_with_exceptions_only(play: Play) -> None:  # J5
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Plain)
-        for wrong in ("because", None, ValueError):
-            with pytest.raises(TypeError):
-                ref.fail(wrong)  # type: ignore[arg-type]
-        assert await ref.ask("still there") == "still there"
-
-    play(program)
+async def test_an_actor_fails_with_exceptions_only(system: ActorSystem) -> None:  # J5
+    ref = system.spawn(Plain)
+    for wrong in ("because", None, ValueError):
+        with pytest.raises(TypeError):
+            ref.fail(wrong)  # type: ignore[arg-type]
+    assert await ref.ask("still there") == "still there"
 
 
 def test_stop_after_queued_acts_in_order(play: Play) -> None:  # M5: what is queued now, and nothing more
@@ -135,47 +125,40 @@ def test_stop_after_queued_acts_in_order(play: Play) -> None:  # M5: what is que
     assert log == ["pre_start", "post_start", "receive 1", "receive 2", "receive 3", "pre_stop", "post_stop"]
 
 
-def test_stop_overtakes_a_stop_that_waits_its_turn(play: Play) -> None:  # M5
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(HookedAsync)
-        for number in range(3):
-            ref.tell(number)
-        ref.stop(after_queued=True)
-        ref.stop(after_queued=True)
-        ref.stop()
-        await ended(system, ref)
-        assert system.ledger(ref).dead_lettered == 3
-
-    play(program)
+async def test_stop_overtakes_a_stop_that_waits_its_turn(system: ActorSystem) -> None:  # M5
+    ref = system.spawn(HookedAsync)
+    for number in range(3):
+        ref.tell(number)
+    ref.stop(after_queued=True)
+    ref.stop(after_queued=True)
+    ref.stop()
+    await ended(system, ref)
+    assert system.ledger(ref).dead_lettered == 3
 
 
 @pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
-def test_a_stop_acts_after_the_message_in_hand(play: Play, kind: Any) -> None:  # M5: and the reply is not lost
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind)
+async def test_a_stop_acts_after_the_message_in_hand(
+    system: ActorSystem, kind: Any
+) -> None:  # M5: and the reply is not lost
+    ref = system.spawn(kind)
 
-        def stop_itself(ctx: Context) -> str:
-            ctx.stop()
-            ctx.self.tell("never handled")
-            return "the reply"
+    def stop_itself(ctx: Context) -> str:
+        ctx.stop()
+        ctx.self.tell("never handled")
+        return "the reply"
 
-        assert await ref.ask(stop_itself) == "the reply"
-        await ended(system, ref)
-        ledger = system.ledger(ref)
-        assert (ledger.handled, ledger.dead_lettered) == (1, 1)
-
-    play(program)
+    assert await ref.ask(stop_itself) == "the reply"
+    await ended(system, ref)
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (1, 1)
 
 
-def test_an_actor_stops_its_own_children_and_nobody_elses(play: Play) -> None:  # M5
-    async def program(system: ActorSystem) -> None:
-        parent, stranger = system.spawn(Plain), system.spawn(Plain)
-        child = await parent.ask(lambda ctx: ctx.spawn(Plain))
-        with pytest.raises(ValueError, match="no child"):
-            await system.spawn(Plain).ask(lambda ctx: ctx.stop(stranger))
-        await parent.ask(lambda ctx: ctx.stop(child))
-        assert (await ended(system, child)).kind is ExitKind.NORMAL
-        assert stranger.is_alive
-        assert parent.is_alive
-
-    play(program)
+async def test_an_actor_stops_its_own_children_and_nobody_elses(system: ActorSystem) -> None:  # M5
+    parent, stranger = system.spawn(Plain), system.spawn(Plain)
+    child = await parent.ask(lambda ctx: ctx.spawn(Plain))
+    with pytest.raises(ValueError, match="no child"):
+        await system.spawn(Plain).ask(lambda ctx: ctx.stop(stranger))
+    await parent.ask(lambda ctx: ctx.stop(child))
+    assert (await ended(system, child)).kind is ExitKind.NORMAL
+    assert stranger.is_alive
+    assert parent.is_alive

@@ -181,17 +181,14 @@ def test_children_end_for_the_sake_of_their_parent(play: Play, how: str, kind: E
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "fail"])
-def test_a_child_that_ends_takes_nobody_with_it(play: Play, how: str) -> None:  # M5
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Hooked)
-        first = await parent.ask(lambda ctx: ctx.spawn(Plain))
-        second = await parent.ask(lambda ctx: ctx.spawn(Plain))
-        end(first, how)
-        await first.terminated()
-        assert await second.ask("still there") == "still there"
-        assert await parent.ask(lambda ctx: ctx.children) == [second]
-
-    play(program)
+async def test_a_child_that_ends_takes_nobody_with_it(system: ActorSystem, how: str) -> None:  # M5
+    parent = system.spawn(Hooked)
+    first = await parent.ask(lambda ctx: ctx.spawn(Plain))
+    second = await parent.ask(lambda ctx: ctx.spawn(Plain))
+    end(first, how)
+    await first.terminated()
+    assert await second.ask("still there") == "still there"
+    assert await parent.ask(lambda ctx: ctx.children) == [second]
 
 
 def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(play: Play) -> None:  # M3, M5
@@ -238,31 +235,29 @@ def test_plain_children_are_stopped_all_at_once(play: Play) -> None:  # M5: not 
     assert play(program).report.forced == ()  # type: ignore[union-attr]
 
 
-def test_a_parent_that_waits_for_its_children_stays_responsive(play: Play) -> None:  # M5
-    clock = ManualClock()
+async def test_a_parent_that_waits_for_its_children_stays_responsive(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M5
 
     class Parent(Hooked):
         def inspect(self, *items: str) -> dict[str, Any]:
             return {"children": len(self.ctx.children)}
 
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        parent = system.spawn(Parent)
-        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
-        await child.started()
-        parent.stop()
-        await clock.advance(1.0)
-        assert parent.state is State.STOPPING
-        assert await parent.inspect() == {"children": 1}
-        parent.tell("a dead letter")
-        parent.fail(ValueError("too late to matter"))
-        await clock.advance(1.0)
-        assert parent.is_alive
-        assert system.dead_letters.count == 1
-        gate.set_result(None)
-        assert (await ended(system, parent)).kind is ExitKind.NORMAL
-
-    play(program, clock=clock)
+    gate = Gate()
+    parent = system.spawn(Parent)
+    child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+    await child.started()
+    parent.stop()
+    await clock.advance(1.0)
+    assert parent.state is State.STOPPING
+    assert await parent.inspect() == {"children": 1}
+    parent.tell("a dead letter")
+    parent.fail(ValueError("too late to matter"))
+    await clock.advance(1.0)
+    assert parent.is_alive
+    assert system.dead_letters.count == 1
+    gate.set_result(None)
+    assert (await ended(system, parent)).kind is ExitKind.NORMAL
 
 
 def test_a_kill_reaches_those_that_a_stop_waits_for(play: Play) -> None:  # M5

@@ -87,26 +87,21 @@ def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(play: Pl
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 @pytest.mark.parametrize("how", ENDS)
-def test_all_who_wait_for_an_end_are_told(play: Play, how: str, foreign: bool) -> None:  # M5, M8
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Plain)
-        waiting = [asyncio.ensure_future(ref.terminated()) for _ in range(3)]
-        if foreign:
-            waiting += [
-                asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(ref.terminated()))) for _ in range(3)
-            ]
-        given_up = asyncio.ensure_future(ref.terminated())
-        await asyncio.sleep(0)
-        given_up.cancel()
-        end(ref, how)
-        reasons = [await one for one in waiting]
-        assert all(reason == reasons[0] for reason in reasons)
-        assert given_up.cancelled()
-
-    play(program)
+async def test_all_who_wait_for_an_end_are_told(system: ActorSystem, how: str, foreign: bool) -> None:  # M5, M8
+    ref = system.spawn(Plain)
+    waiting = [asyncio.ensure_future(ref.terminated()) for _ in range(3)]
+    if foreign:
+        waiting += [asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(ref.terminated()))) for _ in range(3)]
+    given_up = asyncio.ensure_future(ref.terminated())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    end(ref, how)
+    reasons = [await one for one in waiting]
+    assert all(reason == reasons[0] for reason in reasons)
+    assert given_up.cancelled()
 
 
-def test_one_observer_hears_of_each_end_once(play: Play) -> None:  # M5
+async def test_one_observer_hears_of_each_end_once(system: ActorSystem) -> None:  # M5
     heard: list[tuple[ActorRef[Any, Any], ExitKind]] = []
 
     class Observer:
@@ -114,13 +109,10 @@ def test_one_observer_hears_of_each_end_once(play: Play) -> None:  # M5
             heard.append((ref, reason.kind))
             assert not ref.is_alive
 
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(Observer())
-        refs = [system.spawn(Plain) for _ in ENDS]
-        for ref, how in zip(refs, ENDS, strict=True):
-            end(ref, how)
-            end(ref, how)
-            await ended(system, ref)
-        assert heard == list(zip(refs, [ExitKind.NORMAL, ExitKind.KILLED, ExitKind.FAIL], strict=True))
-
-    play(program)
+    system.observers.add(Observer())
+    refs = [system.spawn(Plain) for _ in ENDS]
+    for ref, how in zip(refs, ENDS, strict=True):
+        end(ref, how)
+        end(ref, how)
+        await ended(system, ref)
+    assert heard == list(zip(refs, [ExitKind.NORMAL, ExitKind.KILLED, ExitKind.FAIL], strict=True))

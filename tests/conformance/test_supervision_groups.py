@@ -46,214 +46,190 @@ if TYPE_CHECKING:
         (ALONE, 1, "b", "b"),
     ],
 )
-def test_who_is_restarted_and_in_which_order(
-    play: Play, kind: Any, supervision: Supervision, failing: int, left: str, came: str, top: bool
+@pytest.mark.config(history=True)
+async def test_who_is_restarted_and_in_which_order(
+    system: ActorSystem, kind: Any, supervision: Supervision, failing: int, left: str, came: str, top: bool
 ) -> None:  # cases 33 and 34 for a plain Supervision
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system, name="probe") if not top else None
-        troupe = Troupe(system, kind, supervision, supervision, supervision, top=top)
-        refs = await troupe.begin()
+    probe = TestProbe(system, name="probe") if not top else None
+    troupe = Troupe(system, kind, supervision, supervision, supervision, top=top)
+    refs = await troupe.begin()
+    for ref in refs:
+        ref.tell("before")
+    if probe is not None:
         for ref in refs:
-            ref.tell("before")
-        if probe is not None:
-            for ref in refs:
-                await probe.watch(ref)
-        refs[failing].tell(BAD)
-        for ref in refs:
-            ref.tell("after")
-        await settled(troupe)
-        assert sorted(troupe.left()) == sorted(left)
-        assert troupe.came() == came
-        last_left = max(number for number, line in enumerate(troupe.log) if " post_stop " in line)
-        first_came = min(number for number, line in enumerate(troupe.log) if " init " in line)
-        assert last_left < first_came  # they start when the last is at rest
-        starts = [line for line in troupe.log[first_came:] if not line.startswith(" ")]
-        assert "".join(line[0] for line in starts) == "".join(letter * 5 for letter in came)  # one after the other
-        assert [book.heard for book in troupe.books] == [["before", "after"]] * 3
-        troupe.assert_legal()
-        if probe is not None:
-            await probe.expect_no()
-
-    play(program, history=True)
+            await probe.watch(ref)
+    refs[failing].tell(BAD)
+    for ref in refs:
+        ref.tell("after")
+    await settled(troupe)
+    assert sorted(troupe.left()) == sorted(left)
+    assert troupe.came() == came
+    last_left = max(number for number, line in enumerate(troupe.log) if " post_stop " in line)
+    first_came = min(number for number, line in enumerate(troupe.log) if " init " in line)
+    assert last_left < first_came  # they start when the last is at rest
+    starts = [line for line in troupe.log[first_came:] if not line.startswith(" ")]
+    assert "".join(line[0] for line in starts) == "".join(letter * 5 for letter in came)  # one after the other
+    assert [book.heard for book in troupe.books] == [["before", "after"]] * 3
+    troupe.assert_legal()
+    if probe is not None:
+        await probe.expect_no()
 
 
 @pytest.mark.at_home
 @pytest.mark.fifo
-def test_they_leave_in_reverse_and_start_in_order(play: Play) -> None:  # case 34, decision 015
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, *[ALL] * 4)
-        refs = await troupe.begin()
-        refs[3].tell(BAD)  # the youngest: nobody has to be behind it
-        await settled(troupe)
-        assert troupe.left() == "dcba"
-        assert troupe.came() == "abcd"
-
-    play(program)
+async def test_they_leave_in_reverse_and_start_in_order(system: ActorSystem) -> None:  # case 34, decision 015
+    troupe = Troupe(system, Phoenix, *[ALL] * 4)
+    refs = await troupe.begin()
+    refs[3].tell(BAD)  # the youngest: nobody has to be behind it
+    await settled(troupe)
+    assert troupe.left() == "dcba"
+    assert troupe.came() == "abcd"
 
 
 # A handler that suspends ends in a later tick, in which the other may have failed or not. On threads, any handler does.
 @pytest.mark.at_home
 @pytest.mark.parametrize("kind", [Phoenix, pytest.param(AsyncPhoenix, marks=pytest.mark.fifo)], ids=["sync", "async"])
 @pytest.mark.parametrize("failing", [(0, 1), (1, 0), (0, 2), (2, 1, 0), (0, 1, 2)])
-def test_two_that_fail_in_one_tick_restart_everybody_once(play: Play, kind: Any, failing: Any) -> None:  # case 43
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, kind, ALL, ALL, ALL)
-        refs = await troupe.begin()
-        for number in failing:
-            refs[number].tell(BAD)
-        await soon(system, system.settle())  # there is nothing to do outside, so all of them fail in the next tick
-        assert troupe.lives == [2, 2, 2]
-        assert troupe.came() == "abc"
-        troupe.assert_legal()
-
-    play(program, history=True, max_tick_time=10.0)
+@pytest.mark.config(history=True, max_tick_time=10.0)
+async def test_two_that_fail_in_one_tick_restart_everybody_once(
+    system: ActorSystem, kind: Any, failing: Any
+) -> None:  # case 43
+    troupe = Troupe(system, kind, ALL, ALL, ALL)
+    refs = await troupe.begin()
+    for number in failing:
+        refs[number].tell(BAD)
+    await soon(system, system.settle())  # there is nothing to do outside, so all of them fail in the next tick
+    assert troupe.lives == [2, 2, 2]
+    assert troupe.came() == "abc"
+    troupe.assert_legal()
 
 
 @every_phoenix
 @pytest.mark.parametrize("failing", [(0, 1), (1, 0), (0, 2), (2, 1, 0), (0, 1, 2)])
-def test_however_failures_meet_everybody_is_restarted_once_for_each_at_most(
-    play: Play, kind: Any, failing: Any
+@pytest.mark.config(history=True)
+async def test_however_failures_meet_everybody_is_restarted_once_for_each_at_most(
+    system: ActorSystem, kind: Any, failing: Any
 ) -> None:  # case 43
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, kind, ALL, ALL, ALL)
-        refs = await troupe.begin()
-        for number in failing:
-            refs[number].tell(BAD)
-        await settled(troupe)
-        assert all(2 <= lives <= 1 + len(failing) for lives in troupe.lives)
-        assert sum(system.ledger(ref).failed for ref in refs) == len(failing)
-        troupe.assert_legal()
-
-    play(program, history=True)
+    troupe = Troupe(system, kind, ALL, ALL, ALL)
+    refs = await troupe.begin()
+    for number in failing:
+        refs[number].tell(BAD)
+    await settled(troupe)
+    assert all(2 <= lives <= 1 + len(failing) for lives in troupe.lives)
+    assert sum(system.ledger(ref).failed for ref in refs) == len(failing)
+    troupe.assert_legal()
 
 
 @pytest.mark.parametrize("failing", [(1, 2), (2, 1), (0, 2)])
-def test_two_groups_that_overlap_are_one(play: Play, failing: tuple[int, int]) -> None:  # case 43
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, REST, REST, REST)
-        refs = await troupe.begin()
-        for number in failing:
-            refs[number].tell(BAD)
-        await soon(system, system.settle())
-        first = min(failing)
-        once = [2 if number >= first else 1 for number in range(3)]
-        if play.is_elsewhere:  # there, one group may be back before the other fails
-            most = [1 + sum(one <= number for one in failing) for number in range(3)]
-            assert all(least <= lives <= more for least, lives, more in zip(once, troupe.lives, most, strict=True))
-        else:
-            assert troupe.lives == once
-            assert troupe.came() == "abc"[first:]
-        troupe.assert_legal()
-
-    play(program, history=True, max_tick_time=10.0)
-
-
-def test_the_group_is_every_sibling_whatever_its_own_supervision_says(play: Play) -> None:  # decision 015
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, Supervision(Directive.STOP), ALL, Supervision(Directive.RESUME), ALONE)
-        refs = await troupe.begin()
-        cousin_book = Book()
-        cousin = system.spawn(Phoenix, cousin_book)
-        refs[1].tell(BAD)
-        await settled(troupe)
-        assert troupe.lives == [2, 2, 2, 2]
-        assert await cousin.ask("hello") == "hello"
-        assert cousin_book.lives == 1
-        assert troupe.parent.state is State.RUNNING
-
-    play(program)
+@pytest.mark.config(history=True, max_tick_time=10.0)
+async def test_two_groups_that_overlap_are_one(
+    play: Play, system: ActorSystem, failing: tuple[int, int]
+) -> None:  # case 43
+    troupe = Troupe(system, Phoenix, REST, REST, REST)
+    refs = await troupe.begin()
+    for number in failing:
+        refs[number].tell(BAD)
+    await soon(system, system.settle())
+    first = min(failing)
+    once = [2 if number >= first else 1 for number in range(3)]
+    if play.is_elsewhere:  # there, one group may be back before the other fails
+        most = [1 + sum(one <= number for one in failing) for number in range(3)]
+        assert all(least <= lives <= more for least, lives, more in zip(once, troupe.lives, most, strict=True))
+    else:
+        assert troupe.lives == once
+        assert troupe.came() == "abc"[first:]
+    troupe.assert_legal()
 
 
-def test_the_restart_counts_for_the_one_that_failed_and_not_for_its_siblings(play: Play) -> None:  # decision 015
+async def test_the_group_is_every_sibling_whatever_its_own_supervision_says(
+    system: ActorSystem,
+) -> None:  # decision 015
+    troupe = Troupe(system, Phoenix, Supervision(Directive.STOP), ALL, Supervision(Directive.RESUME), ALONE)
+    refs = await troupe.begin()
+    cousin_book = Book()
+    cousin = system.spawn(Phoenix, cousin_book)
+    refs[1].tell(BAD)
+    await settled(troupe)
+    assert troupe.lives == [2, 2, 2, 2]
+    assert await cousin.ask("hello") == "hello"
+    assert cousin_book.lives == 1
+    assert troupe.parent.state is State.RUNNING
+
+
+async def test_the_restart_counts_for_the_one_that_failed_and_not_for_its_siblings(
+    system: ActorSystem,
+) -> None:  # decision 015
     limited = Supervision(scope=Scope.ONE_FOR_ALL, max_restarts=2, within=100.0, backoff=None)
-
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, limited, limited)
-        refs = await troupe.begin()
-        for number in (0, 0, 1, 1):
-            refs[number].tell(BAD)
-            await settled(troupe)
-        assert troupe.lives == [5, 5]
-        refs[0].tell(BAD)
-        assert (await ended(system, refs[0])).cause is BAD
-        assert refs[1].state is State.RUNNING
-        assert troupe.lives == [5, 5]
-
-    play(program)
-
-
-def test_siblings_are_restarted_with_the_cause_of_the_one_that_failed(play: Play) -> None:  # M6
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, ALL, ALL)
-        refs = await troupe.begin()
-        refs[0].tell(BAD)
+    troupe = Troupe(system, Phoenix, limited, limited)
+    refs = await troupe.begin()
+    for number in (0, 0, 1, 1):
+        refs[number].tell(BAD)
         await settled(troupe)
-        assert [book.actors[0].cause for book in troupe.books] == [BAD, BAD]
-        assert [book.actors[1].state for book in troupe.books] == ["state of 1"] * 2
-
-    play(program)
-
-
-def test_each_keeps_or_clears_its_own_queue(play: Play) -> None:  # case 46
-    async def program(system: ActorSystem) -> None:
-        clearing = Supervision(scope=Scope.ONE_FOR_ALL, backoff=None, mailbox=OnRestart.CLEAR)
-        troupe = Troupe(system, AsyncPhoenix, ALL, clearing)
-        refs = await troupe.begin()
-        gates = [Gate(), Gate()]
-        for ref, gate in zip(refs, gates, strict=True):
-            ref.tell(gate.wait)
-            ref.tell("queued")
-            await gate.entered.wait()
-        refs[0].fail(BAD)
-        for gate in gates:
-            gate.opened.set()
-            await turns(20)
-        await settled(troupe)
-        assert [book.heard for book in troupe.books] == [["queued"], []]
-        assert [letter.message for letter in system.dead_letters.recent()] == ["queued"]
-
-    play(program)
+    assert troupe.lives == [5, 5]
+    refs[0].tell(BAD)
+    assert (await ended(system, refs[0])).cause is BAD
+    assert refs[1].state is State.RUNNING
+    assert troupe.lives == [5, 5]
 
 
-def test_those_that_are_ending_or_born_meanwhile_take_no_part(play: Play) -> None:  # decision 015
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, ALL, ALL)
-        refs = await troupe.begin()
-        gate = Gate()
-        troupe.books[1].acts["pre_stop"] = gate.wait
-        refs[1].stop()
+async def test_siblings_are_restarted_with_the_cause_of_the_one_that_failed(system: ActorSystem) -> None:  # M6
+    troupe = Troupe(system, Phoenix, ALL, ALL)
+    refs = await troupe.begin()
+    refs[0].tell(BAD)
+    await settled(troupe)
+    assert [book.actors[0].cause for book in troupe.books] == [BAD, BAD]
+    assert [book.actors[1].state for book in troupe.books] == ["state of 1"] * 2
+
+
+async def test_each_keeps_or_clears_its_own_queue(system: ActorSystem) -> None:  # case 46
+    clearing = Supervision(scope=Scope.ONE_FOR_ALL, backoff=None, mailbox=OnRestart.CLEAR)
+    troupe = Troupe(system, AsyncPhoenix, ALL, clearing)
+    refs = await troupe.begin()
+    gates = [Gate(), Gate()]
+    for ref, gate in zip(refs, gates, strict=True):
+        ref.tell(gate.wait)
+        ref.tell("queued")
         await gate.entered.wait()
-        refs[0].tell(BAD)
-        late = Book()
-        await turns(30)
-        newcomer = system.spawn(Bird, late, parent=troupe.parent)
-        await soon(system, refs[0].ask("hello"))
-        assert troupe.lives == [2, 1]
+    refs[0].fail(BAD)
+    for gate in gates:
         gate.opened.set()
-        await ended(system, refs[1])
-        assert await newcomer.ask("hello") == "hello"
-        assert (troupe.lives, late.lives) == ([2, 1], 1)
+        await turns(20)
+    await settled(troupe)
+    assert [book.heard for book in troupe.books] == [["queued"], []]
+    assert [letter.message for letter in system.dead_letters.recent()] == ["queued"]
 
-    play(program)
+
+async def test_those_that_are_ending_or_born_meanwhile_take_no_part(system: ActorSystem) -> None:  # decision 015
+    troupe = Troupe(system, AsyncPhoenix, ALL, ALL)
+    refs = await troupe.begin()
+    gate = Gate()
+    troupe.books[1].acts["pre_stop"] = gate.wait
+    refs[1].stop()
+    await gate.entered.wait()
+    refs[0].tell(BAD)
+    late = Book()
+    await turns(30)
+    newcomer = system.spawn(Bird, late, parent=troupe.parent)
+    await soon(system, refs[0].ask("hello"))
+    assert troupe.lives == [2, 1]
+    gate.opened.set()
+    await ended(system, refs[1])
+    assert await newcomer.ask("hello") == "hello"
+    assert (troupe.lives, late.lives) == ([2, 1], 1)
 
 
-def test_the_backoff_of_a_group_grows_as_that_of_the_one_that_fails(play: Play) -> None:  # case 42
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        growing = Supervision(
-            scope=Scope.ONE_FOR_ALL, max_restarts=None, within=1.0, backoff=Backoff(min=0.25, max=1.0)
-        )
-        troupe = Troupe(system, Phoenix, growing, growing)
-        refs = await troupe.begin()
-        for number, delay in enumerate((0.25, 0.5, 1.0, 1.0), start=1):
-            refs[1].tell(BAD)
-            await clock.advance(delay - 0.125)
-            assert troupe.lives == [number, number]
-            await clock.advance(0.125)
-            assert troupe.lives == [number + 1, number + 1]
-        refs[0].tell(BAD)  # its own first failure
-        await clock.advance(0.25)
-        assert troupe.lives == [6, 6]
-
-    play(program, clock=clock)
+async def test_the_backoff_of_a_group_grows_as_that_of_the_one_that_fails(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 42
+    growing = Supervision(scope=Scope.ONE_FOR_ALL, max_restarts=None, within=1.0, backoff=Backoff(min=0.25, max=1.0))
+    troupe = Troupe(system, Phoenix, growing, growing)
+    refs = await troupe.begin()
+    for number, delay in enumerate((0.25, 0.5, 1.0, 1.0), start=1):
+        refs[1].tell(BAD)
+        await clock.advance(delay - 0.125)
+        assert troupe.lives == [number, number]
+        await clock.advance(0.125)
+        assert troupe.lives == [number + 1, number + 1]
+    refs[0].tell(BAD)  # its own first failure
+    await clock.advance(0.25)
+    assert troupe.lives == [6, 6]

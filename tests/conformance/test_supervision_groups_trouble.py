@@ -53,58 +53,54 @@ def test_wherever_a_tick_ends_nobody_is_stranded_and_they_start_in_order(
 
 @pytest.mark.parametrize("supervision", [ALL, REST], ids=["all", "rest"])
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_sibling_that_fails_by_itself_while_the_group_waits_for_it_strands_nobody(
-    play: Play, supervision: Supervision, first: int
+@pytest.mark.config(history=True)
+async def test_a_sibling_that_fails_by_itself_while_the_group_waits_for_it_strands_nobody(
+    system: ActorSystem, supervision: Supervision, first: int
 ) -> None:  # case 43's neighbour
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, supervision, supervision, supervision)
-        refs = await troupe.begin()
-        gate = Gate()
+    troupe = Troupe(system, AsyncPhoenix, supervision, supervision, supervision)
+    refs = await troupe.begin()
+    gate = Gate()
 
-        async def wait_and_fail(me: Any) -> None:
-            await gate.wait()
-            raise LookupError("by itself")
+    async def wait_and_fail(me: Any) -> None:
+        await gate.wait()
+        raise LookupError("by itself")
 
-        refs[first + 1].tell(wait_and_fail)
-        refs[first + 1].tell("queued")
-        await gate.entered.wait()
-        refs[first].tell(BAD)
-        await turns(20)
-        assert troupe.came() == ""
-        gate.opened.set()
-        await settled(troupe)
-        assert troupe.books[first + 1].heard == ["queued"]
-        for ref in refs:
-            assert await soon(system, ref.ask("there")) == "there"
-        troupe.assert_legal()
-
-    play(program, history=True)
+    refs[first + 1].tell(wait_and_fail)
+    refs[first + 1].tell("queued")
+    await gate.entered.wait()
+    refs[first].tell(BAD)
+    await turns(20)
+    assert troupe.came() == ""
+    gate.opened.set()
+    await settled(troupe)
+    assert troupe.books[first + 1].heard == ["queued"]
+    for ref in refs:
+        assert await soon(system, ref.ask("there")) == "there"
+    troupe.assert_legal()
 
 
 @pytest.mark.parametrize("supervision", [ALL, REST], ids=["all", "rest"])
 @pytest.mark.parametrize("hook", ["pre_start", "post_restart", "post_start"])
-def test_a_sibling_that_is_being_started_alone_leaves_with_the_group_and_waits_for_it(
-    play: Play, supervision: Supervision, hook: str
+@pytest.mark.config(history=True)
+async def test_a_sibling_that_is_being_started_alone_leaves_with_the_group_and_waits_for_it(
+    system: ActorSystem, supervision: Supervision, hook: str
 ) -> None:  # case 43's neighbour: it is running again before it is told to leave
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, supervision, supervision, REST)
-        refs = await troupe.begin()
-        starting, leaving = Gate(), Gate()
-        troupe.books[2].acts[f"{hook} 2"] = starting.wait
-        troupe.books[1].acts["pre_restart 1"] = leaving.wait
-        refs[2].tell(BAD)
-        await starting.entered.wait()
-        refs[1].tell(BAD)
-        await leaving.entered.wait()
-        starting.opened.set()
-        await turns(20)
-        assert troupe.came() == "c"  # it has left once more, and the one before it has not yet
-        leaving.opened.set()
-        await settled(troupe)
-        assert troupe.came() == ("cabc" if supervision is ALL else "cbc")
-        troupe.assert_legal()
-
-    play(program, history=True)
+    troupe = Troupe(system, AsyncPhoenix, supervision, supervision, REST)
+    refs = await troupe.begin()
+    starting, leaving = Gate(), Gate()
+    troupe.books[2].acts[f"{hook} 2"] = starting.wait
+    troupe.books[1].acts["pre_restart 1"] = leaving.wait
+    refs[2].tell(BAD)
+    await starting.entered.wait()
+    refs[1].tell(BAD)
+    await leaving.entered.wait()
+    starting.opened.set()
+    await turns(20)
+    assert troupe.came() == "c"  # it has left once more, and the one before it has not yet
+    leaving.opened.set()
+    await settled(troupe)
+    assert troupe.came() == ("cabc" if supervision is ALL else "cbc")
+    troupe.assert_legal()
 
 
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_restart", "post_start"])
@@ -150,74 +146,67 @@ def test_a_sibling_whose_start_fails_for_good_does_not_hold_up_the_others(play: 
         play(program, history=True)
 
 
-def test_siblings_with_a_handler_in_hand_finish_it_first(play: Play) -> None:  # M2, case 43
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
-        refs = await troupe.begin()
-        gate = Gate()
-        asked = refs[2].ask(gate.wait)
-        await gate.entered.wait()
-        refs[0].tell(BAD)
-        await turns(30)
-        assert troupe.came() == ""
-        assert refs[0].state is refs[1].state is State.RESTARTING
-        assert refs[2].state is State.RUNNING
-        gate.opened.set()
-        assert await asked is None
-        await settled(troupe)
-        assert troupe.came() == "abc"
-        assert troupe.lives == [2, 2, 2]
-
-    play(program)
+async def test_siblings_with_a_handler_in_hand_finish_it_first(system: ActorSystem) -> None:  # M2, case 43
+    troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
+    refs = await troupe.begin()
+    gate = Gate()
+    asked = refs[2].ask(gate.wait)
+    await gate.entered.wait()
+    refs[0].tell(BAD)
+    await turns(30)
+    assert troupe.came() == ""
+    assert refs[0].state is refs[1].state is State.RESTARTING
+    assert refs[2].state is State.RUNNING
+    gate.opened.set()
+    assert await asked is None
+    await settled(troupe)
+    assert troupe.came() == "abc"
+    assert troupe.lives == [2, 2, 2]
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
-def test_a_sibling_that_hangs_is_broken_off_at_the_deadline(play: Play, stubborn: bool) -> None:  # M5, M7
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, ALL, ALL)
-        refs = await troupe.begin()
-        gate = Gate(stubborn)
-        refs[1].tell(gate.wait)
-        refs[1].tell("queued")
-        await clock.advance(0.0)
-        refs[0].tell(BAD)
-        await clock.advance(2.5)
-        assert troupe.lives == [1, 1]
-        await clock.advance(5.0)
-        assert troupe.lives == [2, 2]
-        assert troupe.books[1].heard == ["queued"]
-        assert all(ref.state is State.RUNNING for ref in refs)
-        troupe.assert_legal()
-        gate.opened.set()
-
-    play(program, clock=clock, stop_timeout=3.0, history=True)
+@pytest.mark.config(stop_timeout=3.0, history=True)
+async def test_a_sibling_that_hangs_is_broken_off_at_the_deadline(
+    system: ActorSystem, clock: ManualClock, stubborn: bool
+) -> None:  # M5, M7
+    troupe = Troupe(system, AsyncPhoenix, ALL, ALL)
+    refs = await troupe.begin()
+    gate = Gate(stubborn)
+    refs[1].tell(gate.wait)
+    refs[1].tell("queued")
+    await clock.advance(0.0)
+    refs[0].tell(BAD)
+    await clock.advance(2.5)
+    assert troupe.lives == [1, 1]
+    await clock.advance(5.0)
+    assert troupe.lives == [2, 2]
+    assert troupe.books[1].heard == ["queued"]
+    assert all(ref.state is State.RUNNING for ref in refs)
+    troupe.assert_legal()
+    gate.opened.set()
 
 
 @pytest.mark.parametrize(("own", "due"), [(2.0, 4.0), (8.0, 8.0)])
-def test_a_sibling_that_waits_for_its_own_backoff_waits_with_the_group(play: Play, own: float, due: float) -> None:
+@pytest.mark.config(history=True)
+async def test_a_sibling_that_waits_for_its_own_backoff_waits_with_the_group(
+    system: ActorSystem, clock: ManualClock, own: float, due: float
+) -> None:
     # decision 015: the longest backoff among them
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        everybody = slow(3.0, scope=Scope.ONE_FOR_ALL)
-        troupe = Troupe(system, Phoenix, everybody, slow(own), slow(1.0))
-        refs = await troupe.begin()
-        refs[1].tell(BAD)
-        await clock.advance(1.0)
-        refs[0].tell(BAD)  # due at 4
-        await clock.advance(due - 1.5)
-        assert troupe.lives == [1, 1, 1]
-        assert [ref.state for ref in refs] == [State.RESTARTING] * 3
-        await clock.advance(0.5)
-        assert troupe.lives == [2, 2, 2]
-        assert troupe.came() == "abc"
-        await clock.advance(50.0)
-        assert troupe.lives == [2, 2, 2]
-        troupe.assert_legal()
-
-    play(program, clock=clock, history=True)
+    everybody = slow(3.0, scope=Scope.ONE_FOR_ALL)
+    troupe = Troupe(system, Phoenix, everybody, slow(own), slow(1.0))
+    refs = await troupe.begin()
+    refs[1].tell(BAD)
+    await clock.advance(1.0)
+    refs[0].tell(BAD)  # due at 4
+    await clock.advance(due - 1.5)
+    assert troupe.lives == [1, 1, 1]
+    assert [ref.state for ref in refs] == [State.RESTARTING] * 3
+    await clock.advance(0.5)
+    assert troupe.lives == [2, 2, 2]
+    assert troupe.came() == "abc"
+    await clock.advance(50.0)
+    assert troupe.lives == [2, 2, 2]
+    troupe.assert_legal()
 
 
 def test_a_second_failure_during_the_backoff_of_the_group_is_not_possible_but_a_stop_is(play: Play) -> None:
@@ -246,87 +235,83 @@ def test_a_second_failure_during_the_backoff_of_the_group_is_not_possible_but_a_
 
 
 @pytest.mark.parametrize("who", [0, 1, 2])
-def test_a_stop_of_a_sibling_that_leaves_slowly_does_not_hold_up_the_group(play: Play, who: int) -> None:  # M5, M7
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
-        refs = await troupe.begin()
-        gate = Gate()
-        troupe.books[who].acts["post_stop 1"] = gate.wait
-        refs[1].tell(BAD)
-        await gate.entered.wait()
-        await turns()
-        refs[who].stop()
-        await turns()
-        assert troupe.came() == ""
-        gate.opened.set()
-        await ended(system, refs[who])
-        await settled(troupe)
-        assert troupe.lives == [1 if number == who else 2 for number in range(3)]
-        troupe.assert_legal()
-
-    play(program, history=True)
+@pytest.mark.config(history=True)
+async def test_a_stop_of_a_sibling_that_leaves_slowly_does_not_hold_up_the_group(
+    system: ActorSystem, who: int
+) -> None:  # M5, M7
+    troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
+    refs = await troupe.begin()
+    gate = Gate()
+    troupe.books[who].acts["post_stop 1"] = gate.wait
+    refs[1].tell(BAD)
+    await gate.entered.wait()
+    await turns()
+    refs[who].stop()
+    await turns()
+    assert troupe.came() == ""
+    gate.opened.set()
+    await ended(system, refs[who])
+    await settled(troupe)
+    assert troupe.lives == [1 if number == who else 2 for number in range(3)]
+    troupe.assert_legal()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "fail", "restart"])
 @pytest.mark.parametrize("who", [0, 1, 2])
-def test_whatever_befalls_a_sibling_in_its_start_the_group_goes_on(play: Play, who: int, how: str) -> None:  # M3, M7
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
-        refs = await troupe.begin()
-        gate = Gate()
-        troupe.books[who].acts["pre_start 2"] = gate.wait
-        refs[1].tell(BAD)
-        await gate.entered.wait()
-        await turns()
-        refs[who].fail(LookupError("again")) if how == "fail" else getattr(refs[who], how)()
-        await turns()
-        gate.opened.set()
-        await settled(troupe)
-        for number, ref in enumerate(refs):
-            if number != who or how in ("fail", "restart"):
-                assert ref.state is State.RUNNING, (number, ref.state, troupe.log)
-                assert await soon(system, ref.ask("there")) == "there"
-            assert_legal(ref.history, killed=True)
+@pytest.mark.config(history=True)
+async def test_whatever_befalls_a_sibling_in_its_start_the_group_goes_on(
+    system: ActorSystem, who: int, how: str
+) -> None:  # M3, M7
+    troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
+    refs = await troupe.begin()
+    gate = Gate()
+    troupe.books[who].acts["pre_start 2"] = gate.wait
+    refs[1].tell(BAD)
+    await gate.entered.wait()
+    await turns()
+    refs[who].fail(LookupError("again")) if how == "fail" else getattr(refs[who], how)()
+    await turns()
+    gate.opened.set()
+    await settled(troupe)
+    for number, ref in enumerate(refs):
+        if number != who or how in ("fail", "restart"):
+            assert ref.state is State.RUNNING, (number, ref.state, troupe.log)
+            assert await soon(system, ref.ask("there")) == "there"
+        assert_legal(ref.history, killed=True)
 
-    play(program, history=True)
 
-
-def test_a_restart_of_a_sibling_during_the_backoff_of_the_group_strands_nobody(play: Play) -> None:  # decision 014
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, *[slow(2.0, scope=Scope.ONE_FOR_ALL)] * 3)
-        refs = await troupe.begin()
-        refs[0].tell(BAD)
-        await clock.advance(1.0)
-        refs[1].restart()
-        await clock.advance(0.5)
-        assert refs[1].state is State.RUNNING  # at once
-        await clock.advance(5.0)
-        assert [ref.state for ref in refs] == [State.RUNNING] * 3
-        assert troupe.lives == [2, 2, 2]
-        troupe.assert_legal()
-
-    play(program, clock=clock, history=True)
+@pytest.mark.config(history=True)
+async def test_a_restart_of_a_sibling_during_the_backoff_of_the_group_strands_nobody(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # decision 014
+    troupe = Troupe(system, Phoenix, *[slow(2.0, scope=Scope.ONE_FOR_ALL)] * 3)
+    refs = await troupe.begin()
+    refs[0].tell(BAD)
+    await clock.advance(1.0)
+    refs[1].restart()
+    await clock.advance(0.5)
+    assert refs[1].state is State.RUNNING  # at once
+    await clock.advance(5.0)
+    assert [ref.state for ref in refs] == [State.RUNNING] * 3
+    assert troupe.lives == [2, 2, 2]
+    troupe.assert_legal()
 
 
 @pytest.mark.parametrize("how", ["parent", "restart", "shutdown"])
-def test_the_end_of_their_parent_ends_a_group_restart(play: Play, how: str) -> None:  # decision 015, case 59
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        troupe = Troupe(system, Phoenix, *[slow(2.0, scope=Scope.ONE_FOR_ALL)] * 3)
-        refs = await troupe.begin()
-        refs[0].tell(BAD)
-        await clock.advance(1.0)
-        if how == "shutdown":
-            await system.shutdown()
-        else:
-            troupe.parent.restart() if how == "restart" else troupe.parent.stop()
-        for ref in refs:
-            await ended(system, ref)
-            assert_is_a_life(ref.history)
-        await clock.advance(10.0)
-        assert troupe.lives == [1, 1, 1]
-
-    play(program, clock=clock, history=True)
+@pytest.mark.config(history=True)
+async def test_the_end_of_their_parent_ends_a_group_restart(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # decision 015, case 59
+    troupe = Troupe(system, Phoenix, *[slow(2.0, scope=Scope.ONE_FOR_ALL)] * 3)
+    refs = await troupe.begin()
+    refs[0].tell(BAD)
+    await clock.advance(1.0)
+    if how == "shutdown":
+        await system.shutdown()
+    else:
+        troupe.parent.restart() if how == "restart" else troupe.parent.stop()
+    for ref in refs:
+        await ended(system, ref)
+        assert_is_a_life(ref.history)
+    await clock.advance(10.0)
+    assert troupe.lives == [1, 1, 1]

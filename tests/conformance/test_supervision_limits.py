@@ -27,55 +27,44 @@ if TYPE_CHECKING:
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
 
 
-def test_three_in_five_seconds_trip_at_the_fourth(play: Play) -> None:  # case 30
-    clock = ManualClock()
+async def test_three_in_five_seconds_trip_at_the_fourth(system: ActorSystem, clock: ManualClock) -> None:  # case 30
     book, slower = Book(), Book()
-
-    async def program(system: ActorSystem) -> None:
-        limited = Supervision(max_restarts=3, within=5.0, backoff=None)
-        ref = system.spawn(Bird, book, supervision=limited)
-        other = system.spawn(Bird, slower, supervision=limited)
-        for second in range(4):
-            assert ref.is_alive, second
-            ref.tell(BAD)
-            await clock.advance(1.0)
-        assert not ref.is_alive
-        assert book.lives == 4
-        for _ in range(12):
-            other.tell(BAD)
-            await clock.advance(6.0)
-        assert slower.lives == 13
-        assert other.state is State.RUNNING
-
-    play(program, clock=clock)
+    limited = Supervision(max_restarts=3, within=5.0, backoff=None)
+    ref = system.spawn(Bird, book, supervision=limited)
+    other = system.spawn(Bird, slower, supervision=limited)
+    for second in range(4):
+        assert ref.is_alive, second
+        ref.tell(BAD)
+        await clock.advance(1.0)
+    assert not ref.is_alive
+    assert book.lives == 4
+    for _ in range(12):
+        other.tell(BAD)
+        await clock.advance(6.0)
+    assert slower.lives == 13
+    assert other.state is State.RUNNING
 
 
 @pytest.mark.parametrize(("gap", "survives"), [(5.0, False), (5.0625, True)])
-def test_the_window_slides_and_includes_both_its_ends(play: Play, gap: float, survives: bool) -> None:  # case 30
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bird, Book(), supervision=Supervision(max_restarts=3, within=5.0, backoff=None))
-        for pause in (1.0, 1.0, gap - 2.0, 0.0):
-            ref.tell(BAD)
-            await clock.advance(pause)
-        assert ref.is_alive is survives
-
-    play(program, clock=clock)
-
-
-def test_a_limit_of_nothing_trips_at_the_first_failure(play: Play) -> None:  # case 31
-    clock = ManualClock()
-    book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=0))
-        await clock.advance(100.0)
+async def test_the_window_slides_and_includes_both_its_ends(
+    system: ActorSystem, clock: ManualClock, gap: float, survives: bool
+) -> None:  # case 30
+    ref = system.spawn(Bird, Book(), supervision=Supervision(max_restarts=3, within=5.0, backoff=None))
+    for pause in (1.0, 1.0, gap - 2.0, 0.0):
         ref.tell(BAD)
-        assert (await ended(system, ref)).cause is BAD
-        assert book.log == ["init 1", "pre_start 1", "post_start 1", "post_stop 1"]
+        await clock.advance(pause)
+    assert ref.is_alive is survives
 
-    play(program, clock=clock)
+
+async def test_a_limit_of_nothing_trips_at_the_first_failure(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 31
+    book = Book()
+    ref = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=0))
+    await clock.advance(100.0)
+    ref.tell(BAD)
+    assert (await ended(system, ref)).cause is BAD
+    assert book.log == ["init 1", "pre_start 1", "post_start 1", "post_stop 1"]
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 8))
@@ -106,16 +95,12 @@ def test_the_limit_is_that_of_a_sliding_window(gaps: list[int], limit: int, with
     asyncio.run(main())
 
 
-def test_without_a_limit_an_actor_is_restarted_for_ever(play: Play) -> None:  # M7: max_restarts=None
+async def test_without_a_limit_an_actor_is_restarted_for_ever(system: ActorSystem) -> None:  # M7: max_restarts=None
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bird, book, supervision=AT_ONCE)
-        for _ in range(200):
-            ref.tell(BAD)
-        assert await ref.ask(lambda me: me.number) == 201
-
-    play(program)
+    ref = system.spawn(Bird, book, supervision=AT_ONCE)
+    for _ in range(200):
+        ref.tell(BAD)
+    assert await ref.ask(lambda me: me.number) == 201
 
 
 def moments_of(book: Book) -> list[float]:
@@ -174,44 +159,38 @@ def test_jitter_is_within_its_share_and_from_the_systems_random(play: Play, jitt
 
 
 @pytest.mark.parametrize(("quiet", "again"), [(0.5, False), (1.0, True), (4.0, True)])
-def test_the_backoff_begins_anew_after_a_quiet_window(play: Play, quiet: float, again: bool) -> None:  # case 42
-    clock = ManualClock()
+async def test_the_backoff_begins_anew_after_a_quiet_window(
+    system: ActorSystem, clock: ManualClock, quiet: float, again: bool
+) -> None:  # case 42
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        supervision = Supervision(max_restarts=None, within=1.0, backoff=Backoff(min=0.125, max=8.0))
-        ref = system.spawn(Bird, book, supervision=supervision)
-        ref.tell(BAD)
-        await clock.advance(0.125)
-        ref.tell(BAD)
-        await clock.advance(0.25)
-        assert book.lives == 3
-        await clock.advance(quiet)
-        ref.tell(BAD)
-        await clock.advance(0.125)
-        assert (book.lives == 4) is again
-        await clock.advance(0.375)
-        assert book.lives == 4
-
-    play(program, clock=clock)
+    supervision = Supervision(max_restarts=None, within=1.0, backoff=Backoff(min=0.125, max=8.0))
+    ref = system.spawn(Bird, book, supervision=supervision)
+    ref.tell(BAD)
+    await clock.advance(0.125)
+    ref.tell(BAD)
+    await clock.advance(0.25)
+    assert book.lives == 3
+    await clock.advance(quiet)
+    ref.tell(BAD)
+    await clock.advance(0.125)
+    assert (book.lives == 4) is again
+    await clock.advance(0.375)
+    assert book.lives == 4
 
 
-def test_a_quiet_window_is_as_long_as_the_last_delay(play: Play) -> None:  # M7: max(within, last delay)
-    clock = ManualClock()
+async def test_a_quiet_window_is_as_long_as_the_last_delay(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7: max(within, last delay)
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        supervision = Supervision(max_restarts=None, within=1.0, backoff=Backoff(min=4.0, max=64.0))
-        ref = system.spawn(Bird, book, supervision=supervision)
-        ref.tell(BAD)
-        await clock.advance(4.0 + 3.0)  # it ran for three seconds: less than its delay
-        ref.tell(BAD)
-        await clock.advance(7.0)
-        assert book.lives == 2
-        await clock.advance(1.0 + 8.0)  # and now for eight
-        assert book.lives == 3
-        ref.tell(BAD)
-        await clock.advance(4.0)
-        assert book.lives == 4
-
-    play(program, clock=clock)
+    supervision = Supervision(max_restarts=None, within=1.0, backoff=Backoff(min=4.0, max=64.0))
+    ref = system.spawn(Bird, book, supervision=supervision)
+    ref.tell(BAD)
+    await clock.advance(4.0 + 3.0)  # it ran for three seconds: less than its delay
+    ref.tell(BAD)
+    await clock.advance(7.0)
+    assert book.lives == 2
+    await clock.advance(1.0 + 8.0)  # and now for eight
+    assert book.lives == 3
+    ref.tell(BAD)
+    await clock.advance(4.0)
+    assert book.lives == 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,31 +25,26 @@ from tests.conformance.cast import FOREIGN, Listener, run_threads
 from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting
 from tests.gates import Event
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @pytest.mark.parametrize("timed", TIMED)
-def test_starting_a_key_again_ends_the_timer_that_had_it(play: Play, timed: type[Timed]) -> None:  # J11
-    clock = ManualClock()
+async def test_starting_a_key_again_ends_the_timer_that_had_it(
+    system: ActorSystem, clock: ManualClock, timed: type[Timed]
+) -> None:  # J11
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(timed, ticks)
-        first: Timer = await ref.ask(lambda ctx: ctx.timers.start("key", 1.0, "first"))
-        second: Timer = await ref.ask(lambda ctx: ctx.timers.start("key", 2.0, "second"))
-        await ref.ask(lambda ctx: ctx.timers.start("other", 1.5, "other"))
-        assert (first.active, second.active) == (False, True)
-        assert system.snapshot().timers == 2
-        await clock.advance(10.0)
-        assert ticks == [(1.5, "other"), (2.0, "second")]
-        assert assert_ledger_balanced(system, ref).dropped == 0
-
-    play(program, clock=clock)
+    ref = system.spawn(timed, ticks)
+    first: Timer = await ref.ask(lambda ctx: ctx.timers.start("key", 1.0, "first"))
+    second: Timer = await ref.ask(lambda ctx: ctx.timers.start("key", 2.0, "second"))
+    await ref.ask(lambda ctx: ctx.timers.start("other", 1.5, "other"))
+    assert (first.active, second.active) == (False, True)
+    assert system.snapshot().timers == 2
+    await clock.advance(10.0)
+    assert ticks == [(1.5, "other"), (2.0, "second")]
+    assert assert_ledger_balanced(system, ref).dropped == 0
 
 
-def test_a_key_says_whether_it_is_active_and_can_be_cancelled_once(play: Play) -> None:  # J11
-    clock = ManualClock()
+async def test_a_key_says_whether_it_is_active_and_can_be_cancelled_once(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J11
     ticks: list[Tick] = []
 
     def check(ctx: Context) -> None:
@@ -72,37 +67,30 @@ def test_a_key_says_whether_it_is_active_and_can_be_cancelled_once(play: Play) -
         assert keys.active == []
         keys.cancel_all()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Timed, ticks)
-        await ref.ask(check)
-        await clock.advance(2.0)
-        await ref.ask(check_later)
-        await clock.advance(10.0)
-        assert ticks == [(1.0, "a"), (1.0, "b"), (2.0, "b")]
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    ref = system.spawn(Timed, ticks)
+    await ref.ask(check)
+    await clock.advance(2.0)
+    await ref.ask(check_later)
+    await clock.advance(10.0)
+    assert ticks == [(1.0, "a"), (1.0, "b"), (2.0, "b")]
+    assert system.snapshot().timers == 0
 
 
 @pytest.mark.parametrize(("fixed_rate", "expected"), [(False, [0.5, 2.5, 4.5]), (True, [0.5, 2.5, 4.5])])
-def test_a_key_may_tick_after_a_delay_and_then_periodically(
-    play: Play, fixed_rate: bool, expected: list[float]
+async def test_a_key_may_tick_after_a_delay_and_then_periodically(
+    system: ActorSystem, clock: ManualClock, fixed_rate: bool, expected: list[float]
 ) -> None:  # J11
-    clock = ManualClock()
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Timed, ticks)
-        await ref.ask(lambda ctx: ctx.timers.start("key", 0.5, "tick", every=2.0, fixed_rate=fixed_rate))
-        await clock.advance(6.0)
-        assert [now for now, _ in ticks] == expected
-        ref.stop()
-
-    play(program, clock=clock)
+    ref = system.spawn(Timed, ticks)
+    await ref.ask(lambda ctx: ctx.timers.start("key", 0.5, "tick", every=2.0, fixed_rate=fixed_rate))
+    await clock.advance(6.0)
+    assert [now for now, _ in ticks] == expected
+    ref.stop()
 
 
-def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(play: Play) -> None:  # J9, J11
-    clock = ManualClock()
+async def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J9, J11
     ticks: list[Tick] = []
 
     def fumble(ctx: Context) -> None:
@@ -112,31 +100,22 @@ def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(play: Play) -> 
             with pytest.raises(error):
                 ctx.timers.start("key", delay, "never", target=target)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Timed, ticks)
-        await ref.ask(fumble)
-        await clock.advance(5.0)
-        assert ticks == [(1.0, "tick")]
-
-    play(program, clock=clock)
+    ref = system.spawn(Timed, ticks)
+    await ref.ask(fumble)
+    await clock.advance(5.0)
+    assert ticks == [(1.0, "tick")]
 
 
-def test_keys_are_each_actors_own(play: Play) -> None:  # J11
-    clock = ManualClock()
+async def test_keys_are_each_actors_own(system: ActorSystem, clock: ManualClock) -> None:  # J11
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        for number in range(3):
-            ref = system.spawn(Timed, ticks)
-            await ref.ask(lambda ctx, n=number: ctx.timers.start("key", 1.0 + n, n))
-        await clock.advance(3.0)
-        assert ticks == [(1.0, 0), (2.0, 1), (3.0, 2)]
-
-    play(program, clock=clock)
+    for number in range(3):
+        ref = system.spawn(Timed, ticks)
+        await ref.ask(lambda ctx, n=number: ctx.timers.start("key", 1.0 + n, n))
+    await clock.advance(3.0)
+    assert ticks == [(1.0, 0), (2.0, 1), (3.0, 2)]
 
 
-def test_a_tick_may_start_its_own_key_again(play: Play) -> None:  # J11
-    clock = ManualClock()
+async def test_a_tick_may_start_its_own_key_again(system: ActorSystem, clock: ManualClock) -> None:  # J11
     ticks: list[Tick] = []
 
     class Chain(Timed):
@@ -145,18 +124,14 @@ def test_a_tick_may_start_its_own_key_again(play: Play) -> None:  # J11
             if message < 4:
                 self.ctx.timers.start("key", float(message), message + 1)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Chain, ticks)
-        ref.tell(1)
-        await clock.advance(20.0)
-        assert ticks == [(0.0, 1), (1.0, 2), (3.0, 3), (6.0, 4)]
-        assert assert_ledger_balanced(system, ref).handled == 4
-
-    play(program, clock=clock)
+    ref = system.spawn(Chain, ticks)
+    ref.tell(1)
+    await clock.advance(20.0)
+    assert ticks == [(0.0, 1), (1.0, 2), (3.0, 3), (6.0, 4)]
+    assert assert_ledger_balanced(system, ref).handled == 4
 
 
-def test_a_behavior_can_be_given_its_timers(play: Play) -> None:  # J11, M13
-    clock = ManualClock()
+async def test_a_behavior_can_be_given_its_timers(system: ActorSystem, clock: ManualClock) -> None:  # J11, M13
     heard: list[Any] = []
 
     def begin(timers: Any) -> Behavior:
@@ -168,14 +143,11 @@ def test_a_behavior_can_be_given_its_timers(play: Play) -> None:  # J11, M13
 
         return Behaviors.receive(hear)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.with_timers(begin))
-        await clock.advance(10.0)
-        await ref.terminated()
-        assert heard == ["tick"] * 3
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    ref = system.spawn(Behaviors.with_timers(begin))
+    await clock.advance(10.0)
+    await ref.terminated()
+    assert heard == ["tick"] * 3
+    assert system.snapshot().timers == 0
 
 
 def quiet_for(seconds: float | None) -> Any:
@@ -186,76 +158,66 @@ TIMEOUT = ReceiveTimeout()
 
 
 @pytest.mark.parametrize("timed", TIMED)
-def test_a_quiet_actor_is_told_so_again_and_again(play: Play, timed: type[Timed]) -> None:  # J11
-    clock = ManualClock()
+async def test_a_quiet_actor_is_told_so_again_and_again(
+    system: ActorSystem, clock: ManualClock, timed: type[Timed]
+) -> None:  # J11
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(timed, ticks)
-        await ref.ask(quiet_for(3.0))
-        await clock.advance(2.9)
-        assert ticks == []
-        await clock.advance(7.0)
-        assert ticks == [(3.0, TIMEOUT), (6.0, TIMEOUT), (9.0, TIMEOUT)]
-        await ref.ask(quiet_for(None))
-        await clock.advance(50.0)
-        assert len(ticks) == 3
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.handled) == (2, 2)  # notices are in no ledger
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    ref = system.spawn(timed, ticks)
+    await ref.ask(quiet_for(3.0))
+    await clock.advance(2.9)
+    assert ticks == []
+    await clock.advance(7.0)
+    assert ticks == [(3.0, TIMEOUT), (6.0, TIMEOUT), (9.0, TIMEOUT)]
+    await ref.ask(quiet_for(None))
+    await clock.advance(50.0)
+    assert len(ticks) == 3
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.handled) == (2, 2)  # notices are in no ledger
+    assert system.snapshot().timers == 0
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_every_message_puts_the_timeout_off(play: Play, lane: Lane, foreign: bool) -> None:  # J11
-    clock = ManualClock()
+async def test_every_message_puts_the_timeout_off(
+    system: ActorSystem, clock: ManualClock, lane: Lane, foreign: bool
+) -> None:  # J11
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Timed, ticks)
-        await ref.ask(quiet_for(3.0))
-        for n in range(4):
-            await clock.advance(2.0)
-            if foreign:
-                await run_threads(partial(ref.tell, n, lane=lane))
-            else:
-                ref.tell(n, lane=lane)
-        await clock.advance(2.9)
-        assert [message for _, message in ticks] == [0, 1, 2, 3]
-        await clock.advance(0.1)
-        assert ticks[-1] == (11.0, TIMEOUT)
-        ref.stop()
-
-    play(program, clock=clock)
-
-
-def test_setting_the_timeout_begins_it_anew(play: Play) -> None:  # J11
-    clock = ManualClock()
-    ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Timed, ticks)
-        await ref.ask(quiet_for(3.0))
+    ref = system.spawn(Timed, ticks)
+    await ref.ask(quiet_for(3.0))
+    for n in range(4):
         await clock.advance(2.0)
-        await ref.ask(quiet_for(10.0))
-        await clock.advance(9.9)
-        assert ticks == []
-        await clock.advance(0.1)
-        assert ticks == [(12.0, TIMEOUT)]
-        await ref.ask(quiet_for(1.0))
-        await clock.advance(1.0)
-        assert ticks[1:] == [(13.0, TIMEOUT)]
-        assert system.snapshot().timers == 1
-        ref.stop()
+        if foreign:
+            await run_threads(partial(ref.tell, n, lane=lane))
+        else:
+            ref.tell(n, lane=lane)
+    await clock.advance(2.9)
+    assert [message for _, message in ticks] == [0, 1, 2, 3]
+    await clock.advance(0.1)
+    assert ticks[-1] == (11.0, TIMEOUT)
+    ref.stop()
 
-    play(program, clock=clock)
+
+async def test_setting_the_timeout_begins_it_anew(system: ActorSystem, clock: ManualClock) -> None:  # J11
+    ticks: list[Tick] = []
+    ref = system.spawn(Timed, ticks)
+    await ref.ask(quiet_for(3.0))
+    await clock.advance(2.0)
+    await ref.ask(quiet_for(10.0))
+    await clock.advance(9.9)
+    assert ticks == []
+    await clock.advance(0.1)
+    assert ticks == [(12.0, TIMEOUT)]
+    await ref.ask(quiet_for(1.0))
+    await clock.advance(1.0)
+    assert ticks[1:] == [(13.0, TIMEOUT)]
+    assert system.snapshot().timers == 1
+    ref.stop()
 
 
 @pytest.mark.parametrize("how", ["a message came", "it was ended", "it was set again"])
-def test_a_timeout_that_is_queued_when_it_is_no_longer_true_is_not_delivered(play: Play, how: str) -> None:  # J11
-    clock = ManualClock()
+async def test_a_timeout_that_is_queued_when_it_is_no_longer_true_is_not_delivered(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # J11
     ticks: list[Tick] = []
 
     def act(ctx: Context) -> None:
@@ -264,45 +226,38 @@ def test_a_timeout_that_is_queued_when_it_is_no_longer_true_is_not_delivered(pla
         elif how == "it was set again":
             ctx.set_receive_timeout(60.0)
 
-    async def program(system: ActorSystem) -> None:
-        gate = Event()
-        ref = system.spawn(Waiting, ticks)
-        await ref.ask(quiet_for(5.0))
-        ref.tell(("hold", gate, act))
-        await clock.advance(1.0)
-        if how == "a message came":
-            ref.tell("hello")  # it waits in the mailbox, before the notice
-        await clock.advance(5.0)
-        gate.set()
-        await system.settle()
-        assert TIMEOUT not in [message for _, message in ticks]
-        ref.stop()
-
-    play(program, clock=clock)
+    gate = Event()
+    ref = system.spawn(Waiting, ticks)
+    await ref.ask(quiet_for(5.0))
+    ref.tell(("hold", gate, act))
+    await clock.advance(1.0)
+    if how == "a message came":
+        ref.tell("hello")  # it waits in the mailbox, before the notice
+    await clock.advance(5.0)
+    gate.set()
+    await system.settle()
+    assert TIMEOUT not in [message for _, message in ticks]
+    ref.stop()
 
 
-def test_a_tick_that_is_not_delivered_does_not_put_the_timeout_off(play: Play) -> None:  # case 49, J11
-    clock = ManualClock()
+async def test_a_tick_that_is_not_delivered_does_not_put_the_timeout_off(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 49, J11
     ticks: list[Tick] = []
-
-    async def program(system: ActorSystem) -> None:
-        gate = Event()
-        ref = system.spawn(Waiting, ticks)
-        timer: Timer = await ref.ask(lambda ctx: ctx.send_after(2.0, ctx.self, "tick"))
-        await ref.ask(quiet_for(3.0))
-        ref.tell(("hold", gate, lambda ctx: timer.cancel()))
-        await clock.advance(2.0)
-        gate.set()
-        await system.settle()
-        await clock.advance(1.0)
-        assert ticks == [(3.0, TIMEOUT)]
-        ref.stop()
-
-    play(program, clock=clock)
+    gate = Event()
+    ref = system.spawn(Waiting, ticks)
+    timer: Timer = await ref.ask(lambda ctx: ctx.send_after(2.0, ctx.self, "tick"))
+    await ref.ask(quiet_for(3.0))
+    ref.tell(("hold", gate, lambda ctx: timer.cancel()))
+    await clock.advance(2.0)
+    gate.set()
+    await system.settle()
+    await clock.advance(1.0)
+    assert ticks == [(3.0, TIMEOUT)]
+    ref.stop()
 
 
-def test_a_timeout_is_no_message_to_reply_to(play: Play) -> None:  # J11
-    clock = ManualClock()
+async def test_a_timeout_is_no_message_to_reply_to(system: ActorSystem, clock: ManualClock) -> None:  # J11
     raised: list[Any] = []
 
     class Bored(Actor[Any, None]):
@@ -319,31 +274,25 @@ def test_a_timeout_is_no_message_to_reply_to(play: Play) -> None:  # J11
                     raised.append(error.code)
             self.ctx.stop()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Bored)
-        await clock.advance(1.0)
-        await ref.terminated()
-        assert raised == ["no_message"] * 3
-
-    play(program, clock=clock)
+    ref = system.spawn(Bored)
+    await clock.advance(1.0)
+    await ref.terminated()
+    assert raised == ["no_message"] * 3
 
 
-def test_the_timeout_reaches_what_the_actor_has_become(play: Play) -> None:  # J11, M13
-    clock = ManualClock()
+async def test_the_timeout_reaches_what_the_actor_has_become(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J11, M13
     heard: list[Any] = []
+    ref = system.spawn(Listener, [])
+    await ref.started()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Listener, [])
-        await ref.started()
+    def begin(ctx: Context, message: Any) -> None:
+        ctx.set_receive_timeout(1.0)
+        ctx.become(lambda ctx, message: heard.append(("became", message)))
 
-        def begin(ctx: Context, message: Any) -> None:
-            ctx.set_receive_timeout(1.0)
-            ctx.become(lambda ctx, message: heard.append(("became", message)))
-
-        other = system.spawn(begin)
-        other.tell("go")
-        await clock.advance(1.0)
-        assert heard == [("became", TIMEOUT)]
-        other.stop()
-
-    play(program, clock=clock)
+    other = system.spawn(begin)
+    other.tell("go")
+    await clock.advance(1.0)
+    assert heard == [("became", TIMEOUT)]
+    other.stop()

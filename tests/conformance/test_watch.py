@@ -54,24 +54,21 @@ WATCHERS = pytest.mark.parametrize("kind", [Watcher, AsyncWatcher])
 
 
 @WATCHERS
-def test_the_watch_of_a_dead_actor_is_told_at_once(play: Play, kind: type[Watcher]) -> None:  # case 13
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        cause = ValueError("over")
-        dead = await end(system.spawn(Plain))
-        failed = system.spawn(Plain)
-        failed.fail(cause)
-        await failed.terminated()
-        watcher = system.spawn(kind, log)
-        await watcher.ask(lambda ctx: (ctx.watch(dead), ctx.watch(failed))[0])
-        await system.settle()
-        assert log == [(dead, None), (failed, cause)]
-        assert watcher.is_alive
-
-    play(program)
+async def test_the_watch_of_a_dead_actor_is_told_at_once(system: ActorSystem, kind: type[Watcher]) -> None:  # case 13
+    log: list[Any] = []
+    cause = ValueError("over")
+    dead = await end(system.spawn(Plain))
+    failed = system.spawn(Plain)
+    failed.fail(cause)
+    await failed.terminated()
+    watcher = system.spawn(kind, log)
+    await watcher.ask(lambda ctx: (ctx.watch(dead), ctx.watch(failed))[0])
+    await system.settle()
+    assert log == [(dead, None), (failed, cause)]
+    assert watcher.is_alive
 
 
-def test_a_dead_actor_can_be_watched_from_every_hook(play: Play) -> None:  # case 13
+async def test_a_dead_actor_can_be_watched_from_every_hook(system: ActorSystem) -> None:  # case 13
     class Early(Watcher):
         def __init__(self, log: list[Any], dead: Ref) -> None:
             super().__init__(log)
@@ -83,80 +80,72 @@ def test_a_dead_actor_can_be_watched_from_every_hook(play: Play) -> None:  # cas
         def post_stop(self) -> None:
             self.ctx.watch(self.dead)
 
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead = await end(system.spawn(Plain))
-        watcher = system.spawn(Early, log, dead)
-        await watcher.started()
-        await system.settle()
-        assert log == [(dead, None)]
-        watcher.stop()
-        assert (await watcher.terminated()).kind is ExitKind.NORMAL
-        assert log == [(dead, None)]
-
-    play(program)
+    log: list[Any] = []
+    dead = await end(system.spawn(Plain))
+    watcher = system.spawn(Early, log, dead)
+    await watcher.started()
+    await system.settle()
+    assert log == [(dead, None)]
+    watcher.stop()
+    assert (await watcher.terminated()).kind is ExitKind.NORMAL
+    assert log == [(dead, None)]
 
 
 @pytest.mark.parametrize("already_dead", [False, True])
 @WATCHERS
-def test_watching_twice_is_told_once(play: Play, kind: type[Watcher], already_dead: bool) -> None:  # case 14
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target = await end(system.spawn(Plain)) if already_dead else system.spawn(Plain)
-        watcher = system.spawn(kind, log)
-        await watcher.ask(lambda ctx: (ctx.watch(target), ctx.watch(target))[0])
-        target.stop()
-        await target.terminated()
+async def test_watching_twice_is_told_once(
+    system: ActorSystem, kind: type[Watcher], already_dead: bool
+) -> None:  # case 14
+    log: list[Any] = []
+    target = await end(system.spawn(Plain)) if already_dead else system.spawn(Plain)
+    watcher = system.spawn(kind, log)
+    await watcher.ask(lambda ctx: (ctx.watch(target), ctx.watch(target))[0])
+    target.stop()
+    await target.terminated()
+    await system.settle()
+    assert log == [(target, None)]
+
+
+async def test_watching_anew_after_being_told_is_told_again(system: ActorSystem) -> None:  # case 13
+    log: list[Any] = []
+    dead = await end(system.spawn(Plain))
+    watcher = system.spawn(Watcher, log)
+    for count in range(1, 4):
+        await watcher.ask(lambda ctx: ctx.watch(dead))
         await system.settle()
-        assert log == [(target, None)]
-
-    play(program)
-
-
-def test_watching_anew_after_being_told_is_told_again(play: Play) -> None:  # case 13
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        dead = await end(system.spawn(Plain))
-        watcher = system.spawn(Watcher, log)
-        for count in range(1, 4):
-            await watcher.ask(lambda ctx: ctx.watch(dead))
-            await system.settle()
-            assert log == [(dead, None)] * count
-
-    play(program)
+        assert log == [(dead, None)] * count
 
 
 @pytest.mark.parametrize("message", [None, "gone"])
 @pytest.mark.parametrize("again", [False, True])
-def test_unwatch_takes_back_a_notice_that_is_queued(play: Play, message: Any, again: bool) -> None:  # case 16
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        gate = Event()
-        gate.set()
-        target = system.spawn(Plain)
-        watcher = system.spawn(Held, log)
-        await watcher.ask((gate, lambda ctx: ctx.watch(target) if message is None else ctx.watch(target, message)))
+async def test_unwatch_takes_back_a_notice_that_is_queued(
+    system: ActorSystem, message: Any, again: bool
+) -> None:  # case 16
+    log: list[Any] = []
+    gate = Event()
+    gate.set()
+    target = system.spawn(Plain)
+    watcher = system.spawn(Held, log)
+    await watcher.ask((gate, lambda ctx: ctx.watch(target) if message is None else ctx.watch(target, message)))
 
-        def act(ctx: Context) -> None:
-            ctx.unwatch(target)
-            if again:
-                ctx.watch(target)
+    def act(ctx: Context) -> None:
+        ctx.unwatch(target)
+        if again:
+            ctx.watch(target)
 
-        gate.clear()
-        asked = watcher.ask((gate, act))
-        await asyncio.sleep(0)
-        target.stop()
-        await target.terminated()  # so the notice is queued, behind the message in hand
-        gate.set()
-        await asked
-        await system.settle()
-        assert log == ([(target, None)] if again else [])
-        assert watcher.is_alive
-
-    play(program)
+    gate.clear()
+    asked = watcher.ask((gate, act))
+    await asyncio.sleep(0)
+    target.stop()
+    await target.terminated()  # so the notice is queued, behind the message in hand
+    gate.set()
+    await asked
+    await system.settle()
+    assert log == ([(target, None)] if again else [])
+    assert watcher.is_alive
 
 
-def test_unwatch_in_on_terminated_takes_back_the_next_notice(play: Play) -> None:  # case 16
+async def test_unwatch_in_on_terminated_takes_back_the_next_notice(system: ActorSystem) -> None:  # case 16
     class Once(Watcher):
         def on_terminated(self, ref: Ref, cause: BaseException | None) -> None:
             super().on_terminated(ref, cause)
@@ -164,43 +153,33 @@ def test_unwatch_in_on_terminated_takes_back_the_next_notice(play: Play) -> None
                 self.ctx.unwatch(other)
 
     both: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        both[:] = [await end(system.spawn(Plain)), await end(system.spawn(Plain))]
-        watcher = system.spawn(Once, log)
-        await watcher.ask(lambda ctx: [ctx.watch(ref) for ref in both] and None)
-        await system.settle()
-        assert log == [(both[0], None)]
-
-    play(program)
+    log: list[Any] = []
+    both[:] = [await end(system.spawn(Plain)), await end(system.spawn(Plain))]
+    watcher = system.spawn(Once, log)
+    await watcher.ask(lambda ctx: [ctx.watch(ref) for ref in both] and None)
+    await system.settle()
+    assert log == [(both[0], None)]
 
 
 @WATCHERS
-def test_an_unwatched_actor_ends_unheard(play: Play, kind: type[Watcher]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, stranger = system.spawn(Plain), system.spawn(Plain)
-        watcher = system.spawn(kind, log)
-        await watcher.ask(lambda ctx: (ctx.watch(target), ctx.watch(target))[0])
-        await watcher.ask(lambda ctx: (ctx.unwatch(target), ctx.unwatch(target), ctx.unwatch(stranger))[0])
-        target.stop()
-        stranger.stop()
-        await system.settle()
-        await target.terminated()
-        await system.settle()
-        assert log == []
-
-    play(program)
+async def test_an_unwatched_actor_ends_unheard(system: ActorSystem, kind: type[Watcher]) -> None:
+    log: list[Any] = []
+    target, stranger = system.spawn(Plain), system.spawn(Plain)
+    watcher = system.spawn(kind, log)
+    await watcher.ask(lambda ctx: (ctx.watch(target), ctx.watch(target))[0])
+    await watcher.ask(lambda ctx: (ctx.unwatch(target), ctx.unwatch(target), ctx.unwatch(stranger))[0])
+    target.stop()
+    stranger.stop()
+    await system.settle()
+    await target.terminated()
+    await system.settle()
+    assert log == []
 
 
-def test_only_refs_can_be_watched(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        watcher = system.spawn(Watcher)
-        with pytest.raises(TypeError):
-            await watcher.ask(lambda ctx: ctx.watch("somebody"))
-
-    play(program)
+async def test_only_refs_can_be_watched(system: ActorSystem) -> None:
+    watcher = system.spawn(Watcher)
+    with pytest.raises(TypeError):
+        await watcher.ask(lambda ctx: ctx.watch("somebody"))
 
 
 class Panic(BaseException):
@@ -248,67 +227,59 @@ ENDS: dict[str, tuple[Any, Callable[[Ref], object], ExitKind, BaseException | No
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_notice_says_how_the_actor_ended(play: Play, how: str) -> None:  # M8, cases 22, 53, 58
+async def test_the_notice_says_how_the_actor_ended(system: ActorSystem, how: str) -> None:  # M8, cases 22, 53, 58
     factory, bring_about, kind, cause = ENDS[how]
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        target = system.spawn(factory)
-        await probe.watch(target)
-        bring_about(target)
-        notice = await probe.expect_terminated(target)
-        assert notice.reason.kind is kind
-        assert notice.cause is notice.reason.cause is cause
-        assert notice.reason == await target.terminated()
-        await probe.expect_no()
-
-    play(program)
+    probe = TestProbe(system)
+    target = system.spawn(factory)
+    await probe.watch(target)
+    bring_about(target)
+    notice = await probe.expect_terminated(target)
+    assert notice.reason.kind is kind
+    assert notice.cause is notice.reason.cause is cause
+    assert notice.reason == await target.terminated()
+    await probe.expect_no()
 
 
 @WATCHERS
-def test_what_the_dying_actor_said_comes_before_the_notice(play: Play, kind: type[Watcher]) -> None:  # case 6
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        watcher = system.spawn(kind, log)
+async def test_what_the_dying_actor_said_comes_before_the_notice(
+    system: ActorSystem, kind: type[Watcher]
+) -> None:  # case 6
+    log: list[Any] = []
+    watcher = system.spawn(kind, log)
 
-        def last_words(ctx: Context, message: Any) -> None:
-            for word in range(3):
-                watcher.tell(word)
-            raise BAD.with_traceback(None)
+    def last_words(ctx: Context, message: Any) -> None:
+        for word in range(3):
+            watcher.tell(word)
+        raise BAD.with_traceback(None)
 
-        target = system.spawn(last_words)
-        await watcher.ask(lambda ctx: ctx.watch(target))
-        target.tell("go")
+    target = system.spawn(last_words)
+    await watcher.ask(lambda ctx: ctx.watch(target))
+    target.tell("go")
+    await target.terminated()
+    watcher.tell("after")
+    await system.settle()
+    assert log == [0, 1, 2, (target, BAD), "after"]
+
+
+async def test_a_notice_needs_no_room(system: ActorSystem) -> None:  # case 11
+    log: list[Any] = []
+    gate = Event()
+    gate.set()
+    targets = [system.spawn(Plain) for _ in range(5)]
+    watcher = system.spawn(Held, log, mailbox=MailboxConfig(capacity=1))
+    await watcher.ask((gate, lambda ctx: [ctx.watch(ref) for ref in targets] and None))
+    gate.clear()
+    first = watcher.ask((gate, lambda ctx: None))
+    await until(lambda: system.ledger(watcher).in_hand)
+    second = watcher.ask((gate, lambda ctx: log.append("queued")))
+    for target in targets:
+        target.stop()
         await target.terminated()
-        watcher.tell("after")
-        await system.settle()
-        assert log == [0, 1, 2, (target, BAD), "after"]
-
-    play(program)
-
-
-def test_a_notice_needs_no_room(play: Play) -> None:  # case 11
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        gate = Event()
-        gate.set()
-        targets = [system.spawn(Plain) for _ in range(5)]
-        watcher = system.spawn(Held, log, mailbox=MailboxConfig(capacity=1))
-        await watcher.ask((gate, lambda ctx: [ctx.watch(ref) for ref in targets] and None))
-        gate.clear()
-        first = watcher.ask((gate, lambda ctx: None))
-        await until(lambda: system.ledger(watcher).in_hand)
-        second = watcher.ask((gate, lambda ctx: log.append("queued")))
-        for target in targets:
-            target.stop()
-            await target.terminated()
-        gate.set()
-        await first
-        await second
-        await system.settle()
-        assert log == ["queued", *((ref, None) for ref in targets)]
-
-    play(program)
+    gate.set()
+    await first
+    await second
+    await system.settle()
+    assert log == ["queued", *((ref, None) for ref in targets)]
 
 
 def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
@@ -338,21 +309,18 @@ def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
 # -- against a model
 
 
-def test_nobody_watches_an_actor_of_another_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async with ActorSystem("other") as other:
-            stranger = other.spawn(Plain)
-            log: list[Any] = []
-            watcher = system.spawn(Watcher, log, supervision=Supervision(Directive.RESUME))
-            with pytest.raises(WrongLoop):
-                await watcher.ask(lambda ctx: ctx.watch(stranger))
-            await end(stranger)
-            with pytest.raises(WrongLoop):
-                await watcher.ask(lambda ctx: ctx.watch(stranger))
-            await system.settle()
-            assert log == []
-
-    play(program)
+async def test_nobody_watches_an_actor_of_another_system(system: ActorSystem) -> None:
+    async with ActorSystem("other") as other:
+        stranger = other.spawn(Plain)
+        log: list[Any] = []
+        watcher = system.spawn(Watcher, log, supervision=Supervision(Directive.RESUME))
+        with pytest.raises(WrongLoop):
+            await watcher.ask(lambda ctx: ctx.watch(stranger))
+        await end(stranger)
+        with pytest.raises(WrongLoop):
+            await watcher.ask(lambda ctx: ctx.watch(stranger))
+        await system.settle()
+        assert log == []
 
 
 @settings(max_examples=40, deadline=None)

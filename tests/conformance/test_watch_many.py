@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
-from greenroom.actor.relations.watch import BATCH
+from greenroom.actor.relations import BATCH
 from tests.conformance.watchers import BAD, Plain, Ref
 from tests.gates import Event
 
@@ -121,39 +121,33 @@ async def assemble(system: ActorSystem, bond: str, count: int, held: bool) -> tu
 
 @pytest.mark.parametrize("count", [MANY, pytest.param(100_000, marks=pytest.mark.slow)])
 @every_bond
-def test_others_are_served_while_very_many_are_told(play: Play, bond: str, count: int) -> None:  # M8, J6
-    async def program(system: ActorSystem) -> None:
-        stage, _ = await assemble(system, bond, count, held=True)
-        enough = 10 * count
-        bystander = system.spawn(Bystander, stage, enough)
-        bystander.tell("begin")
-        stage.target.fail(BAD)
-        while len(stage.rounds_told) < SENTINELS:  # the system does not settle before
-            await asyncio.sleep(0)
-            stage.ticks += 1
-        rounds, ticks = stage.rounds_told[:], stage.ticks_told[:]
-        stage.rounds = enough
-        stage.gate.set()
-        await system.settle()
-        # One batch a tick, and the bystander had its turn in between: how often depends on the machine's speed.
-        assert ticks[-1] - ticks[0] >= count // BATCH // 2, ticks
-        assert rounds[-1] > rounds[0], rounds
-        assert stage.told == Counter(range(count))
-
-    play(program)
+async def test_others_are_served_while_very_many_are_told(system: ActorSystem, bond: str, count: int) -> None:  # M8, J6
+    stage, _ = await assemble(system, bond, count, held=True)
+    enough = 10 * count
+    bystander = system.spawn(Bystander, stage, enough)
+    bystander.tell("begin")
+    stage.target.fail(BAD)
+    while len(stage.rounds_told) < SENTINELS:  # the system does not settle before
+        await asyncio.sleep(0)
+        stage.ticks += 1
+    rounds, ticks = stage.rounds_told[:], stage.ticks_told[:]
+    stage.rounds = enough
+    stage.gate.set()
+    await system.settle()
+    # One batch a tick, and the bystander had its turn in between: how often depends on the machine's speed.
+    assert ticks[-1] - ticks[0] >= count // BATCH // 2, ticks
+    assert rounds[-1] > rounds[0], rounds
+    assert stage.told == Counter(range(count))
 
 
 @every_bond
-def test_to_settle_is_to_have_told_everybody(play: Play, bond: str) -> None:  # M8, settle()
-    async def program(system: ActorSystem) -> None:
-        count = 5_000
-        stage, _ = await assemble(system, bond, count, held=False)
-        stage.target.kill()
-        await stage.target.terminated()
-        await system.settle()
-        assert stage.told == Counter(range(count))
-
-    play(program)
+async def test_to_settle_is_to_have_told_everybody(system: ActorSystem, bond: str) -> None:  # M8, settle()
+    count = 5_000
+    stage, _ = await assemble(system, bond, count, held=False)
+    stage.target.kill()
+    await stage.target.terminated()
+    await system.settle()
+    assert stage.told == Counter(range(count))
 
 
 @every_bond
@@ -218,33 +212,32 @@ ACTS: dict[Callable[[Context, Stage], None], int] = {
 
 
 @pytest.mark.parametrize("bond", ["watch", "watch with a message", "link"])
-def test_those_that_change_their_minds_while_the_telling_is_under_way_hear_what_they_should(  # cases 14, 16, 21
-    play: Play, bond: str
+@pytest.mark.config(supervision=Supervision(backoff=None))
+async def test_those_that_change_their_minds_while_the_telling_is_under_way_hear_what_they_should(  # cases 14, 16, 21
+    system: ActorSystem, bond: str
 ) -> None:
     count = 7_000
     acts = list(ACTS)
-
-    async def program(system: ActorSystem) -> None:
-        stage, followers = await assemble(system, bond, count, held=False)
-        stage.target.kill()
-        await stage.target.terminated()
-        # Some have their notices queued, most have not: what comes by the control lane is before it for all.
-        assert sum(stage.told.values()) < count // 10
-        heard = set(stage.told)
-        for number, ref in enumerate(followers):
-            act = acts[number % len(acts)]
-            ref.tell(lambda ctx, act=act: act(ctx, stage), lane=Lane.CONTROL)
-        await system.settle()
-        for number in range(count):
-            if number in heard:
-                continue
-            act = acts[number % len(acts)]
-            assert stage.told[number] == ACTS[act], (number, act)
-
-    play(program, supervision=Supervision(backoff=None))
+    stage, followers = await assemble(system, bond, count, held=False)
+    stage.target.kill()
+    await stage.target.terminated()
+    # Some have their notices queued, most have not: what comes by the control lane is before it for all.
+    assert sum(stage.told.values()) < count // 10
+    heard = set(stage.told)
+    for number, ref in enumerate(followers):
+        act = acts[number % len(acts)]
+        ref.tell(lambda ctx, act=act: act(ctx, stage), lane=Lane.CONTROL)
+    await system.settle()
+    for number in range(count):
+        if number in heard:
+            continue
+        act = acts[number % len(acts)]
+        assert stage.told[number] == ACTS[act], (number, act)
 
 
-def test_those_that_give_up_some_monitors_while_the_telling_is_under_way_hear_of_the_others(play: Play) -> None:  # 15
+async def test_those_that_give_up_some_monitors_while_the_telling_is_under_way_hear_of_the_others(
+    system: ActorSystem,
+) -> None:  # 15
     class Two(Actor[Any, Any]):
         def __init__(self, number: int) -> None:
             self.number = number
@@ -264,31 +257,29 @@ def test_those_that_give_up_some_monitors_while_the_telling_is_under_way_hear_of
     gave_up: set[int] = set()
     bound: list[int] = []
     targets: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Plain)
-        targets.append(target)
-        holders = [system.spawn(Two, number) for number in range(count)]
-        for holder in holders:
-            holder.tell("bind")
-        await system.settle()
-        assert len(bound) == count
-        target.kill()
-        await target.terminated()
-        heard = set(log)
-        for holder in holders[::2]:
-            holder.tell("give up", lane=Lane.CONTROL)
-        await system.settle()
-        wanted = {(number, which) for number in range(count) for which in (0, 1) if which or number not in gave_up}
-        assert len(gave_up) == count // 2
-        assert len(log) == len(set(log))
-        assert set(log) == wanted | heard
-        assert len(heard) < count
-
-    play(program)
+    target = system.spawn(Plain)
+    targets.append(target)
+    holders = [system.spawn(Two, number) for number in range(count)]
+    for holder in holders:
+        holder.tell("bind")
+    await system.settle()
+    assert len(bound) == count
+    target.kill()
+    await target.terminated()
+    heard = set(log)
+    for holder in holders[::2]:
+        holder.tell("give up", lane=Lane.CONTROL)
+    await system.settle()
+    wanted = {(number, which) for number in range(count) for which in (0, 1) if which or number not in gave_up}
+    assert len(gave_up) == count // 2
+    assert len(log) == len(set(log))
+    assert set(log) == wanted | heard
+    assert len(heard) < count
 
 
-def test_a_message_given_anew_while_the_telling_is_under_way_is_the_one_that_comes(play: Play) -> None:  # M8
+async def test_a_message_given_anew_while_the_telling_is_under_way_is_the_one_that_comes(
+    system: ActorSystem,
+) -> None:  # M8
     class Named(Actor[Any, Any]):
         def __init__(self, number: int) -> None:
             self.number = number
@@ -301,21 +292,17 @@ def test_a_message_given_anew_while_the_telling_is_under_way_is_the_one_that_com
 
     count = 3_000
     log: list[tuple[int, str]] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(Plain)
-        holders = [system.spawn(Named, number) for number in range(count)]
-        for holder in holders:
-            holder.tell(lambda ctx: ctx.watch(target, "old"))
-        await system.settle()
-        target.kill()
-        await target.terminated()
-        heard = dict(log)
-        assert len(heard) < count // 2
-        for holder in holders:
-            holder.tell(lambda ctx: ctx.watch(target, "new"), lane=Lane.CONTROL)
-        await system.settle()
-        told = Counter(number for number, message in log if message == "new")
-        assert told == Counter(range(count))
-
-    play(program)
+    target = system.spawn(Plain)
+    holders = [system.spawn(Named, number) for number in range(count)]
+    for holder in holders:
+        holder.tell(lambda ctx: ctx.watch(target, "old"))
+    await system.settle()
+    target.kill()
+    await target.terminated()
+    heard = dict(log)
+    assert len(heard) < count // 2
+    for holder in holders:
+        holder.tell(lambda ctx: ctx.watch(target, "new"), lane=Lane.CONTROL)
+    await system.settle()
+    told = Counter(number for number, message in log if message == "new")
+    assert told == Counter(range(count))

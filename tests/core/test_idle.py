@@ -342,7 +342,7 @@ def test_waits_for_suspended_handlers_that_are_given_up_leave_no_futures_behind(
         await stage.poller.idle()
         before = futures()
         for _ in range(50):
-            wait = asyncio.create_task(stage.poller.rest())
+            wait = asyncio.create_task(stage.poller.settled())
             await asyncio.sleep(0)
             assert not wait.done()
             wait.cancel()

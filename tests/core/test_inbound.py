@@ -406,3 +406,16 @@ def test_a_sleeping_loop_is_roused_once_not_once_per_message(loop: Loop, worker:
     inbound.wake()
     worker.do(cell.tell, "woken by something else")
     assert len(roused) == 1
+
+
+def test_the_bell_rouses_a_sleeping_loop_once_and_keeps_it_awake_until_it_is_stilled(loop: Loop) -> None:
+    roused: list[str] = []
+    inbound = loop.inbound
+    inbound.rouse = lambda: roused.append("roused")
+    assert inbound.fall_asleep() is True
+    inbound.ring_bell()
+    inbound.ring_bell()
+    assert roused == ["roused"]
+    assert inbound.fall_asleep() is False
+    inbound.clear_bell()
+    assert inbound.fall_asleep() is True

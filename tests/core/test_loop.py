@@ -363,3 +363,27 @@ def test_another_thread_sees_nothing_in_hand_between_ticks(loop: Loop) -> None:
     loop.spawn(lambda _, message: None).tell("gone")
     loop.run_until_idle()
     assert elsewhere(loop.visits.peek_hand) == (None, None)
+
+
+def test_another_thread_can_look_while_messages_come_and_go(loop: Loop) -> None:
+    looking, is_over = threading.Event(), threading.Event()
+
+    def look() -> set[type]:
+        kinds: set[type] = set()
+        while not is_over.is_set():
+            kinds.update(map(type, loop.visits.peek_hand()))
+            looking.set()
+        return kinds
+
+    kinds: list[set[type]] = []
+    thread = threading.Thread(target=lambda: kinds.append(look()), daemon=True)
+    thread.start()
+    assert looking.wait(DEADLINE)
+    cells = [loop.spawn(lambda _, message: None) for _ in range(2)]
+    for number in range(20_000):
+        cells[number % 2].tell([number])
+        loop.run_until_idle()
+    is_over.set()
+    thread.join(DEADLINE)
+    assert kinds
+    assert kinds[0] <= {Cell, list, type(None)}

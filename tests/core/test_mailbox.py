@@ -405,7 +405,7 @@ def test_messages_can_be_taken_in_and_let_go_by_the_dozen() -> None:
     slip = Receipt()
     box.take_in([1, 2, 3, 4], [None, slip, "me", None])
     assert (box.depth(DATA), box.receipts, box.flags & RECEIPTS, box.pushed) == (4, 1, RECEIPTS, 4)
-    box.let_go(2)
+    box.drop_first(2)
     assert (box.receipts, box.flags & RECEIPTS) == (0, 0)
     assert drain(box) == [3, 4]
 
@@ -414,5 +414,5 @@ def test_a_notice_among_those_that_are_let_go_gives_its_room_back() -> None:
     box = mailbox(capacity=2)
     box.enqueue(DATA, 1, None)
     box.enqueue_notice("notice")
-    box.let_go(2)
+    box.drop_first(2)
     assert (box.limit, box.notices, box.count) == (2, 0, 0)

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.simulation.prng import SplitMix
-from greenroom._core.simulation.schedules import PATIENCE_STEPS, Fifo, Pct, Schedule, Scripted, Shuffled
+from greenroom._core.simulation.schedules import PATIENCE_STEPS, Pct, Schedule, Scripted, Shuffled, SplitMix
 
 STEPS = 400
 
 SCHEDULES: dict[str, Callable[[int], Schedule]] = {
-    "fifo": lambda seed: Fifo(),
+    "fifo": lambda seed: Schedule(),
     "random": Shuffled,
     "pct": lambda seed: Pct(seed, 3),
 }
@@ -52,7 +51,7 @@ def test_the_same_seed_gives_the_same_schedule(name: str, seed: int, count: int)
 
 
 def test_first_come_first_served_is_all_zeros() -> None:
-    assert set(answers(Fifo(), queue_of(5))) == {(0, 0, False)}
+    assert set(answers(Schedule(), queue_of(5))) == {(0, 0, False)}
 
 
 @pytest.mark.parametrize("name", ["random", "pct"])
@@ -91,6 +90,17 @@ def test_nobody_runs_on_for_ever_while_others_wait() -> None:
         ran[cell.id] += 1
         queue.push(cell)
     assert len(ran) == 100
+
+
+def test_no_thread_goes_on_for_ever_while_others_are_ready() -> None:
+    threads = list(range(5))
+    schedule = Pct(1, 1)
+    went_on = set()
+    for step in range(1, 5 * (PATIENCE_STEPS + 2)):
+        thread = threads.pop(schedule.choose_thread(step, threads))
+        went_on.add(thread)
+        threads.append(thread)
+    assert went_on == set(range(5))
 
 
 def test_pct_takes_nobody_for_another_that_lay_at_the_same_place_in_memory() -> None:

@@ -292,3 +292,37 @@ def test_an_interval_too_short_to_keep_up_with_breaks_nothing(stage: Stage, inte
         stage.clock.step(stage.clock.now() + 1000.0)
     assert stage.messages == ["tick"] * 3
     assert timer.skipped >= 0
+
+
+# -- calls of functions
+
+
+def test_a_scheduled_call_comes_at_its_moment_unless_it_is_cancelled(stage: Stage) -> None:
+    called: list[str] = []
+    stage.loop.call_later(2.0, lambda: called.append("late"))
+    stage.loop.call_at(1.0, lambda: called.append("early"))
+    stage.loop.call_at(1.5, lambda: called.append("never")).cancel()
+    stage.move_to(0.999)
+    assert called == []
+    stage.move_to(1.0)
+    assert called == ["early"]
+    stage.move_to(2.0)
+    assert called == ["early", "late"]
+    assert stage.loop.timers.count == 0
+
+
+def test_a_call_that_has_come_can_be_cancelled_and_nothing_happens(stage: Stage) -> None:
+    called: list[str] = []
+    call = stage.loop.call_later(0.0, lambda: called.append("now"))
+    stage.move_to(0.0)
+    call.cancel()
+    stage.move_to(1.0)
+    assert called == ["now"]
+
+
+def test_a_scheduled_call_wakes_a_loop_that_sleeps(stage: Stage) -> None:
+    woken: list[bool] = []
+    stage.loop.runq.rouse = lambda: woken.append(True)
+    stage.loop.runq.asleep = True
+    stage.loop.call_later(1.0, lambda: None)
+    assert woken == [True]

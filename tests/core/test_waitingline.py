@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greenroom._core.delivery.waitingline import Waiter, WaitingLine
+from greenroom._core.delivery.admission import Waiter
 from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
@@ -24,39 +26,61 @@ def waiter(message: object, lane: Lane = Lane.DATA) -> Waiter:
     return Waiter(message, None, lane, lambda refused: None)
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["join", "leave", "pop", "dissolve"]), st.sampled_from(LANES)), max_size=40)
+def note(finished: list[object], number: int, refused: BaseException | None) -> None:
+    finished.append(number)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["wait", "give up", "make room", "clear"]), st.sampled_from(LANES)), max_size=40
+)
 
 
 @given(steps=STEPS)
 def test_a_line_is_a_queue_for_each_lane_and_the_cell_knows_of_it(steps: list[tuple[str, Lane]]) -> None:
     loop = Loop(None, ManualClock())
-    cell = loop.spawn(lambda state, message: None, None)
-    line = WaitingLine()
+    admission, cell = loop.admission, full_in_all_lanes(loop)
+    finished: list[object] = []
     model: dict[Lane, list[Waiter]] = {lane: [] for lane in LANES}
     gone = waiter("gone")
     for number, (step, lane) in enumerate(steps):
-        if step == "join":
-            model[lane].append(waiter(number, lane))
-            line.join(cell, model[lane][-1])
-        elif step == "leave":
-            leaver = model[lane].pop(len(model[lane]) // 2) if model[lane] else gone
-            line.leave(cell, leaver)
-        elif step == "pop" and model[lane]:
-            assert line.pop(cell, lane) is model[lane].pop(0)
-        elif step == "dissolve":
-            assert line.dissolve(cell) == [one for each in Lane for one in model[each]]
+        if step == "wait":
+            one = Waiter(number, None, lane, partial(note, finished, number))
+            model[lane].append(one)
+            admission.wait_for_room(cell, one)
+        elif step == "give up":
+            admission.give_up(cell, model[lane].pop(len(model[lane]) // 2) if model[lane] else gone)
+        elif step == "make room":
+            let_in = [model[lane].pop(0).message] if model[lane] else []
+            cell.take_from(lane)
+            admission.fill_up(cell)
+            assert finished == let_in
+            if not let_in:
+                admission.admit(cell, "another", None, lane)
+        else:
+            admission.clear(cell, "cleared")
+            assert finished == [one.message for each in Lane for one in model[each]]
             model = {each: [] for each in LANES}
-        assert [line.is_empty(cell, each) for each in LANES] == [not model[each] for each in LANES]
+            for each in LANES:
+                admission.admit(cell, "another", None, each)
+        finished.clear()
         assert bool(cell.flags & ROOM) == any(model.values())
+        assert [cell.depth(each) for each in LANES] == [1] * len(LANES)
 
 
 def test_lines_before_two_mailboxes_have_nothing_to_do_with_each_other(loop: Loop) -> None:
-    here, there = (loop.spawn(lambda state, message: None, None) for _ in range(2))
-    line = WaitingLine()
-    line.join(here, waiter(1))
-    assert line.is_empty(there, Lane.DATA)
-    assert line.dissolve(there) == []
-    assert not line.is_empty(here, Lane.DATA)
+    here, there = (full_in_all_lanes(loop) for _ in range(2))
+    loop.admission.wait_for_room(here, waiter(1))
+    loop.admission.clear(there, "cleared")
+    assert loop.admission.has_room(there, Lane.DATA)
+    assert here.flags & ROOM
+
+
+def full_in_all_lanes(loop: Loop) -> Cell:
+    cell = loop.spawn(lambda state, message: None, None, bounded(1))
+    cell.hold()
+    for lane in LANES:
+        cell.tell("first", lane=lane)
+    return cell
 
 
 def full_cell(loop: Loop) -> tuple[Cell, list[object]]:

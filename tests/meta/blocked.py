@@ -8,7 +8,6 @@ import http.client
 import inspect
 import os
 import select
-import selectors
 import socket
 import threading
 import time
@@ -19,7 +18,7 @@ from typing import Any
 from greenroom import ExitReason
 from greenroom.meta import MetaProcess
 from tests.gates import Event
-from tests.meta.cast import pair
+from tests.meta.owners import pair
 
 __all__ = ["READERS", "Blocked", "Props", "blocked", "reads", "sockets_of"]
 
@@ -54,12 +53,6 @@ class Props:
         reading, writing = os.pipe()
         self._stack.callback(os.close, writing)
         return reading
-
-    def kept_pipe(self) -> int:
-        """The same, but closed by the test."""
-        fd = self.pipe()
-        self._stack.callback(os.close, fd)
-        return fd
 
     def full_pipe(self) -> int:
         """The end for writing of a pipe that is full."""
@@ -96,7 +89,7 @@ class Blocked(MetaProcess):
         self.props = props
         self.block = block
         self.reasons: list[ExitReason] = []
-        self.released = threading.Event()
+        self.unblock: Callable[[], object] = int
 
     def start(self) -> None:
         self.block(self, self.props)
@@ -106,7 +99,7 @@ class Blocked(MetaProcess):
 
     def terminate(self, reason: ExitReason) -> None:
         self.reasons.append(reason)
-        self.released.set()
+        self.unblock()
 
 
 class AsyncBlocked(Blocked):
@@ -128,19 +121,11 @@ def recv_into_with_timeout(meta: Any, props: Props) -> None:
     meta.sock.recv_into(bytearray(10))
 
 
-def recv_of_a_local_socket(meta: Any, props: Props) -> None:
+def wait_for_a_local_socket(meta: Any, props: Props) -> None:
     with props.sock() as sock:
         meta.begun.set()
-        sock.recv(100)
-
-
-def recv_of_a_socket_in_a_list(meta: Any, props: Props) -> None:
-    socks = [props.sock()]
-    meta.begun.set()
-    try:
-        socks[0].recv(100)
-    finally:
-        socks[0].close()
+        while meta.wait_readable(sock):
+            sock.recv(100)
 
 
 def accept(meta: Any, props: Props) -> None:
@@ -153,52 +138,51 @@ def accept(meta: Any, props: Props) -> None:
 def recvfrom(meta: Any, props: Props) -> None:
     meta.sock = props.datagrams()
     meta.begun.set()
-    while True:
+    while not meta.stopping:
         meta.sock.recvfrom(100)
 
 
-def read_a_pipe(meta: Any, props: Props) -> None:
-    fd = props.kept_pipe()
-    meta.begun.set()
-    while os.read(fd, 100):
-        pass
-
-
-def read_lines_of_a_pipe(meta: Any, props: Props) -> None:
-    meta.file = os.fdopen(props.pipe(), encoding="utf-8")
-    meta.begun.set()
-    for _ in meta.file:
-        pass
-
-
-def read_lines_of_a_local_file(meta: Any, props: Props) -> None:
-    with os.fdopen(props.pipe(), "rb") as file:
-        meta.begun.set()
-        file.read()
-
-
-def write_to_a_full_pipe(meta: Any, props: Props) -> None:
-    fd = props.full_pipe()
-    meta.begun.set()
-    while True:
-        os.write(fd, b"x" * 100_000)
-
-
-def read_a_fifo(meta: Any, props: Props) -> None:
-    path = props.fifo()
-    fd = os.open(path, os.O_RDWR)  # which does not wait for another
+def wait_for_a_pipe(meta: Any, props: Props) -> None:
+    fd = props.pipe()
     try:
         meta.begun.set()
-        os.read(fd, 100)
+        while meta.wait_readable(fd):
+            os.read(fd, 100)
     finally:
         os.close(fd)
 
 
-def open_a_fifo(meta: Any, props: Props) -> None:
-    path = props.fifo()
+def wait_for_a_pipe_again_and_again(meta: Any, props: Props) -> None:
+    meta.file = os.fdopen(props.pipe(), "rb", buffering=0)
     meta.begun.set()
-    with path.open("rb") as file:
-        file.read()
+    while not meta.wait_readable(meta.file, 0.001):
+        pass
+
+
+def wait_to_write_to_a_full_pipe(meta: Any, props: Props) -> None:
+    fd = props.full_pipe()
+    meta.begun.set()
+    meta.wait_writable(fd)
+
+
+def wait_for_a_fifo(meta: Any, props: Props) -> None:
+    fd = os.open(props.fifo(), os.O_RDONLY | os.O_NONBLOCK)  # which does not wait for another
+    try:
+        meta.begun.set()
+        meta.wait_readable(fd)
+    finally:
+        os.close(fd)
+
+
+def read_what_terminate_writes(meta: Any, props: Props) -> None:
+    reading, writing = os.pipe()
+    meta.unblock = lambda: os.write(writing, b"the end")
+    try:
+        meta.begun.set()
+        assert os.read(reading, 100) == b"the end"
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def select_on_sockets(meta: Any, props: Props) -> None:
@@ -219,37 +203,11 @@ def select_on_two_sockets(meta: Any, props: Props) -> None:
         select.select([meta.one, meta.two], [], [])
 
 
-def select_with_a_selector(meta: Any, props: Props) -> None:
-    with selectors.DefaultSelector() as selector, props.sock() as one, props.sock() as two:
-        selector.register(one, selectors.EVENT_READ)
-        selector.register(two, selectors.EVENT_READ)
-        meta.begun.set()
-        while not meta.stopping:
-            selector.select()
-
-
-def poll_a_pipe(meta: Any, props: Props) -> None:
-    poll = select.poll()
-    poll.register(props.kept_pipe(), select.POLLIN)
-    meta.begun.set()
-    while not meta.stopping:
-        poll.poll()
-
-
 def ask_a_server(meta: Any, props: Props) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", props.mute_server())
     try:
         connection.request("GET", "/")
-        meta.begun.set()
-        connection.getresponse()
-    finally:
-        connection.close()
-
-
-def ask_a_server_patiently(meta: Any, props: Props) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", props.mute_server(), timeout=3600)
-    try:
-        connection.request("GET", "/")
+        meta.sock = connection.sock
         meta.begun.set()
         connection.getresponse()
     finally:
@@ -259,7 +217,7 @@ def ask_a_server_patiently(meta: Any, props: Props) -> None:
 def ignore_errors(meta: Any, props: Props) -> None:
     meta.sock = props.sock()
     meta.begun.set()
-    while True:
+    while not meta.stopping:
         with contextlib.suppress(Exception):
             meta.sock.recv(100)
 
@@ -270,21 +228,16 @@ def wait(meta: Any, props: Props) -> None:
 
 
 def wait_for_an_event(meta: Any, props: Props) -> None:
+    released = threading.Event()
+    meta.unblock = released.set
     meta.begun.set()
-    assert meta.released.wait(600)
+    assert released.wait(600)
 
 
 def sleep_in_a_loop(meta: Any, props: Props) -> None:
     meta.begun.set()
-    while True:
+    while not meta.stopping:
         time.sleep(0.01)
-
-
-def count(meta: Any, props: Props) -> None:
-    meta.begun.set()
-    meta.counted = 0
-    while True:
-        meta.counted += 1
 
 
 async def wait_async(meta: Any, props: Props) -> None:
@@ -316,11 +269,10 @@ async def take_leave_async(meta: Any, props: Props) -> None:
 
 
 READERS = [
-    *(recv, recv_into_with_timeout, recv_of_a_local_socket, recv_of_a_socket_in_a_list, accept, recvfrom),
-    *(read_a_pipe, read_lines_of_a_pipe, read_lines_of_a_local_file, write_to_a_full_pipe, read_a_fifo, open_a_fifo),
-    *(select_on_sockets, select_on_two_sockets, select_with_a_selector, poll_a_pipe),
-    *(ask_a_server, ask_a_server_patiently, ignore_errors),
-    *(wait, wait_for_an_event, sleep_in_a_loop, count),
+    *(recv, recv_into_with_timeout, accept, recvfrom, select_on_sockets, select_on_two_sockets, ask_a_server),
+    *(wait_for_a_local_socket, wait_for_a_pipe, wait_for_a_pipe_again_and_again, wait_for_a_fifo),
+    *(wait_to_write_to_a_full_pipe, read_what_terminate_writes, ignore_errors),
+    *(wait, wait_for_an_event, sleep_in_a_loop),
     *(wait_async, recv_async, insist_async, take_leave_async),
 ]
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.meta.sockets.certificates import Certificates, make_certificates
 
-OURS = frozenset({"MetaHost", "Wire", "WebSocketWire", "HttpExchange", "Listener", "Program", "Birth"})
+OURS = frozenset({"Incarnation", "Wire", "WebSocketWire", "HttpExchange", "Listener", "Program", "MetaFactory"})
 """What there is one of for each meta-process or connection, and none of when a system has ended."""
 PATIENCE = 30.0
 """Seconds that what a test has ended has to be gone."""

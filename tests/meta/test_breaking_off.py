@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from greenroom import (
     ChildSpec,
     ExitKind,
     ExitReason,
+    MailboxConfig,
     ManualClock,
     Shutdown,
     StopChild,
@@ -39,16 +41,17 @@ from tests.meta.blocked import (
     blocked,
     ignore_errors,
     insist_async,
-    read_a_pipe,
     reads,
     recv,
+    recv_async,
     recvfrom,
     sockets_of,
     wait,
     wait_async,
+    wait_for_a_pipe,
     wait_for_an_event,
 )
-from tests.meta.cast import BAD, AsyncOwner, Diary, Ended, Held, Owner, Ref, Scene, noted, pair
+from tests.meta.owners import BAD, AsyncOwner, Diary, Ended, Held, Owner, Ref, Scene, noted, pair
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -67,21 +70,21 @@ IN_TIME = 20.0
 
 
 @readers
-def test_a_blocked_reader_is_broken_off_when_its_parent_stops(play: Play, props: Props, block: Any) -> None:  # E2
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), blocked(props, block)
-        alias = await scene.spawn(meta)
-        await props.begun.wait()
-        assert len(reads()) == (0 if inspect.iscoroutinefunction(block) else 1)
-        alias.tell("it lives")
-        assert await scene.heard() == "it lives"
-        scene.owner.stop()
-        assert await scene.owner.terminated() == ExitReason(ExitKind.NORMAL)
-        assert reads() == []
-        assert meta.reasons == [await alias.terminated()]
-        assert all(sock.fileno() == -1 for sock in sockets_of(meta))
-
-    play(program, stop_timeout=IN_TIME)
+@pytest.mark.config(stop_timeout=IN_TIME)
+async def test_a_blocked_reader_is_broken_off_when_its_parent_stops(
+    system: ActorSystem, props: Props, block: Any
+) -> None:  # E2
+    scene, meta = Scene(system), blocked(props, block)
+    alias = await scene.spawn(meta)
+    await props.begun.wait()
+    assert len(reads()) == (0 if inspect.iscoroutinefunction(block) else 1)
+    alias.tell("it lives")
+    assert await scene.heard() == "it lives"
+    scene.owner.stop()
+    assert await scene.owner.terminated() == ExitReason(ExitKind.NORMAL)
+    assert reads() == []
+    assert meta.reasons == [await alias.terminated()]
+    assert all(sock.fileno() == -1 for sock in sockets_of(meta))
 
 
 @readers
@@ -110,61 +113,91 @@ ENDS: dict[str, tuple[Callable[[Scene], object], ExitReason]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("block", [recv, read_a_pipe, wait, wait_async])
-def test_it_ends_with_its_parents_reason(play: Play, props: Props, block: Any, how: str) -> None:  # E2
-    async def program(system: ActorSystem) -> None:
-        scene, other = Scene(system), Scene(system)
-        meta = blocked(props, block)
-        alias = await scene.spawn(meta)
-        mref = await other.do(lambda ctx: ctx.monitor(alias))
-        await other.probe.watch(alias)
-        await props.begun.wait()
-        act, reason = ENDS[how]
-        act(scene)
-        told = [await other.probe.receive(), await other.probe.receive()]
-        down = next(one.message for one in told if hasattr(one, "message"))
-        terminated = next(one for one in told if not hasattr(one, "message"))
-        assert meta.reasons == [reason]
-        assert (down.mref, down.ref, down.reason) == (mref, alias, reason)
-        assert (terminated.ref, terminated.reason) == (alias, reason)
-        assert reads() == []
-        assert all(sock.fileno() == -1 for sock in sockets_of(meta))
-        if how == "restart":
-            assert await scene.do(lambda ctx: ctx.metas) == []
-
-    play(program)
+@pytest.mark.parametrize("block", [recv, wait_for_a_pipe, wait, wait_async])
+async def test_it_ends_with_its_parents_reason(system: ActorSystem, props: Props, block: Any, how: str) -> None:  # E2
+    scene, other = Scene(system), Scene(system)
+    meta = blocked(props, block)
+    alias = await scene.spawn(meta)
+    mref = await other.do(lambda ctx: ctx.monitor(alias))
+    await other.probe.watch(alias)
+    await props.begun.wait()
+    act, reason = ENDS[how]
+    act(scene)
+    told = [await other.probe.receive(), await other.probe.receive()]
+    down = next(one.message for one in told if hasattr(one, "message"))
+    terminated = next(one for one in told if not hasattr(one, "message"))
+    assert meta.reasons == [reason]
+    assert (down.mref, down.ref, down.reason) == (mref, alias, reason)
+    assert (terminated.ref, terminated.reason) == (alias, reason)
+    assert reads() == []
+    assert all(sock.fileno() == -1 for sock in sockets_of(meta))
+    if how == "restart":
+        assert await scene.do(lambda ctx: ctx.metas) == []
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-@pytest.mark.parametrize("block", [recv, read_a_pipe, wait, wait_async])
-def test_a_parent_on_another_thread_takes_its_meta_process_along(
-    play: Play, props: Props, block: Any, dispatcher: str
+@pytest.mark.parametrize("block", [recv, wait_for_a_pipe, wait, wait_async])
+async def test_a_parent_on_another_thread_takes_its_meta_process_along(
+    system: ActorSystem, props: Props, block: Any, dispatcher: str
 ) -> None:  # E2
+    scene, meta = Scene(system, dispatcher=dispatcher), blocked(props, block)
+    alias = await scene.spawn(meta)
+    await props.begun.wait()
+    assert await scene.do(lambda ctx: (ctx.metas, ctx.children)) == ([alias], [])
+    alias.tell("hello")
+    assert await scene.heard() == "hello"
+    alias.stop()
+    await scene.probe.expect(Ended(alias, None))
+    again = await scene.spawn(Diary())
+    scene.owner.stop()
+    await scene.owner.terminated()
+    assert not again.is_alive
+
+
+def is_in_call(thread: int, fd: int) -> bool:
+    """Whether a thread is in a system call that was given this descriptor."""
+    return f" {fd:#x} " in Path(f"/proc/self/task/{thread}/syscall").read_text(encoding="ascii")
+
+
+def test_a_descriptor_that_was_closed_and_reused_meanwhile_is_never_touched(play: Play) -> None:  # E2, case 66
+    reading, writing = os.pipe()
+    theirs, their_end = os.pipe()
+    begun, held = Event(), Held()
+    threads: list[int] = []
+
+    class Reads(MetaProcess):
+        def start(self) -> None:
+            threads.append(threading.get_native_id())
+            begun.set()
+            os.read(reading, 1)
+            held.enter()
+
     async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system, dispatcher=dispatcher), blocked(props, block)
-        alias = await scene.spawn(meta)
-        await props.begun.wait()
-        assert await scene.do(lambda ctx: (ctx.metas, ctx.children)) == ([alias], [])
-        alias.tell("hello")
-        assert await scene.heard() == "hello"
+        alias = await Scene(system).spawn(Reads(), MetaOptions(stop_timeout=0.05))
+        await begun.wait()
+        while not is_in_call(threads[0], reading):  # noqa: ASYNC110 - nobody is told when it blocks
+            await asyncio.sleep(0)
+        os.dup2(theirs, reading)  # closed, and another file's number from now on; the read goes on all the same
         alias.stop()
-        await scene.probe.expect(Ended(alias, None))
-        again = await scene.spawn(Diary())
-        scene.owner.stop()
-        await scene.owner.terminated()
-        assert not again.is_alive
+        await alias.terminated()
+        assert os.fstat(reading).st_ino == os.fstat(theirs).st_ino
 
-    play(program)
+    try:
+        play(program)
+    finally:
+        held.let_go()
+        for fd in (writing, reading, theirs, their_end):
+            os.close(fd)
 
 
-def test_what_was_read_from_goes_on_to_be_usable(play: Play) -> None:  # E2
+def test_what_was_waited_for_goes_on_to_be_usable(play: Play) -> None:  # E2
     reading, writing = os.pipe()
     begun = Event()
 
     class Reads(MetaProcess):
         def start(self) -> None:
             begun.set()
-            os.read(reading, 100)
+            self.wait_readable(reading)
 
     async def program(system: ActorSystem) -> None:
         scene = Scene(system)
@@ -215,53 +248,156 @@ def test_the_programs_own_output_is_not_closed_with_what_writes_to_it(play: Play
         sys.__stderr__ = errors  # type: ignore[misc]
 
 
-def test_a_reader_that_cannot_be_broken_off_is_abandoned_by_name(play: Play) -> None:  # E2
-    held = Held()
+class Stuck(MetaProcess):
+    """Waits where nothing reaches it."""
 
-    class Stuck(MetaProcess):
-        def start(self) -> None:
-            held.enter()
+    def __init__(self, held: Held) -> None:
+        self.held = held
+
+    def start(self) -> None:
+        self.held.enter()
+
+
+@pytest.mark.parametrize("clock", [None, ManualClock()], ids=["a clock", "a clock that stands still"])
+def test_a_reader_that_nothing_reaches_is_left_behind_by_name(play: Play, clock: ManualClock | None) -> None:  # case 66
+    held = Held()
+    options: dict[str, Any] = {} if clock is None else {"clock": clock}
 
     async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
+        scene = Scene(system, name="owner")
         with logged("start() of /owner/stuck does not return") as said:
-            alias = await Scene(system, name="owner").spawn(Stuck(), MetaOptions(name="stuck", stop_timeout=0.05))
+            alias = await scene.spawn(Stuck(held), MetaOptions(name="stuck", stop_timeout=0.05))
             await held.entered.wait()
             alias.stop()
-            await alias.terminated()
+            assert (await alias.terminated()).kind is ExitKind.KILLED
             await said.wait()
         assert await scene.do(lambda ctx: "the system goes on") == "the system goes on"
 
     try:
-        play(program)
+        system = play(program, **options)
+        assert system.report is not None
+        assert system.report.forced == ("/owner/stuck",)
     finally:
         held.let_go()
 
 
-def test_a_handler_that_blocks_in_a_read_is_broken_off_at_the_deadline(play: Play) -> None:  # E2
-    ours, theirs = pair()
-    begun = Event()
-
-    class Asks(Diary):
-        def handle_message(self, message: Any) -> None:
-            begun.set()
-            ours.recv(100)
+def test_a_reader_that_nothing_reaches_is_named_before_the_system_has_ended(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:  # case 66
+    held = Held()
 
     async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Asks()
+        await Scene(system, name="owner").spawn(Stuck(held), MetaOptions(name="stuck"))
+        await held.entered.wait()
+
+    try:
+        system = play(program, stop_timeout=0.05)
+        assert system.report is not None
+        assert "/owner/stuck" in system.report.forced
+        assert "start() of /owner/stuck does not return" in caplog.text
+        assert "held.enter()" in caplog.text  # where it is
+    finally:
+        held.let_go()
+
+
+@pytest.mark.parametrize("block", [recv, wait_for_a_pipe, wait, recv_async])
+async def test_a_reader_is_broken_off_when_the_time_of_the_system_is_up_and_its_parent_holds_its_thread(
+    system: ActorSystem, props: Props, block: Any
+) -> None:  # E2
+    held = Held()
+    scene, meta = Scene(system, dispatcher="parallel"), blocked(props, block)
+    alias = await scene.spawn(meta)
+    await props.begun.wait()
+    scene.owner.tell(lambda ctx: held.enter())
+    await held.entered.wait()
+    await system.shutdown(timeout=0.1)
+    assert not alias.is_alive
+    # Its thread leaves when it is broken off, and nobody is told.
+    while reads() or any(sock.fileno() != -1 for sock in sockets_of(meta)):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    held.let_go()
+
+
+@pytest.mark.parametrize("where", ["start", "handle_message"])
+def test_a_file_that_a_thread_left_behind_reads_is_closed_when_that_has_left(play: Play, where: str) -> None:  # E2
+    reading, writing = os.pipe()
+    begun, left = Event(), Event()
+
+    class Reads(MetaProcess):
+        def __init__(self) -> None:
+            self.file = os.fdopen(reading, "rb")
+
+        def read(self) -> None:
+            begun.set()
+            self.file.read(1)  # whoever closed it meanwhile would wait for this
+            left.set()
+
+    class InStart(Reads):
+        def start(self) -> None:
+            self.read()
+
+    class InHandler(Reads):
+        def handle_message(self, message: Any) -> None:
+            self.read()
+
+    async def program(system: ActorSystem) -> None:
+        scene, meta = Scene(system), InStart() if where == "start" else InHandler()
         alias = await scene.spawn(meta, MetaOptions(stop_timeout=0.05))
         alias.tell("read")
         await begun.wait()
-        scene.owner.stop()
-        await scene.owner.terminated()
-        assert not alias.is_alive
+        alias.stop()
+        await alias.terminated()
+        assert not meta.file.closed
+        os.write(writing, b"x")
+        await left.wait()
+        while not meta.file.closed:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0)
+
+    try:
+        play(program)
+    finally:
+        os.close(writing)
+
+
+@pytest.mark.parametrize("how", ["recv", "wait_readable", "send"])
+def test_a_handler_that_blocks_is_broken_off_at_the_deadline(
+    play: Play, how: str, caplog: pytest.LogCaptureFixture
+) -> None:  # E2
+    ours, theirs = pair()
+    begun, busy = Event(), Held()
+
+    class Asks(Diary):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sock = ours
+
+        def handle_message(self, message: Any) -> None:
+            begun.set()
+            if how == "recv":
+                self.sock.recv(100)
+            elif how == "wait_readable":
+                self.wait_readable(theirs)
+            while how == "send":
+                self.send(self.parent, "more", wait=True)
+
+    async def program(system: ActorSystem) -> None:
+        scene, meta = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=1)), Asks()
+        alias = await scene.spawn(meta, MetaOptions(stop_timeout=0.05))
+        scene.owner.tell(lambda ctx: busy.enter_async(), lane=3)  # type: ignore[arg-type]
+        await busy.entered.wait()
+        alias.tell("read")
+        await begun.wait()
+        alias.stop()
+        await alias.terminated()
         assert len(noted(meta)) == 1
+        busy.let_go()
 
     with ours, theirs:
         play(program)
+    assert "is abandoned" not in caplog.text
 
 
-def test_a_reader_that_waits_for_room_is_broken_off(play: Play) -> None:  # E2
+async def test_a_reader_that_waits_for_room_is_broken_off(system: ActorSystem) -> None:  # E2
     begun, busy = Event(), Held()
 
     class Flood(MetaProcess):
@@ -270,55 +406,46 @@ def test_a_reader_that_waits_for_room_is_broken_off(play: Play) -> None:  # E2
                 self.send(self.parent, "more", wait=True)
                 begun.set()
 
-    async def program(system: ActorSystem) -> None:
-        from greenroom import MailboxConfig
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=1))
+    scene.probe.ignore(lambda one: getattr(one, "message", None) == "more")
+    alias = await scene.spawn(Flood())
+    await begun.wait()
+    scene.owner.tell(lambda ctx: busy.enter_async(), lane=3)  # type: ignore[arg-type]
+    await busy.entered.wait()
+    alias.stop()
+    await alias.terminated()
+    assert reads() == []
+    busy.let_go()
 
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=1))
-        scene.probe.ignore(lambda one: getattr(one, "message", None) == "more")
-        alias = await scene.spawn(Flood())
-        await begun.wait()
-        scene.owner.tell(lambda ctx: busy.enter_async(), lane=3)  # type: ignore[arg-type]
-        await busy.entered.wait()
+
+async def test_many_readers_are_broken_off_at_once(system: ActorSystem, props: Props) -> None:  # E2
+    scene = Scene(system)
+    metas = [blocked(props, block) for block in (recv, wait_for_a_pipe, accept, recvfrom, wait) for _ in range(12)]
+    aliases: list[Alias] = [await scene.spawn(meta) for meta in metas]
+    assert len(reads()) == 60
+    scene.owner.stop()
+    await scene.owner.terminated()
+    assert reads() == []
+    assert {(await alias.terminated()).kind for alias in aliases} == {ExitKind.NORMAL}
+    assert [len(meta.reasons) for meta in metas] == [1] * 60
+
+
+async def test_a_reader_is_broken_off_though_a_manual_clock_stands_still(
+    system: ActorSystem, clock: ManualClock, props: Props
+) -> None:  # E2
+    scene = Scene(system)
+    for block in (recv, ignore_errors, wait_for_an_event, insist_async):
+        meta = blocked(props, block)
+        props.begun.clear()
+        alias = await scene.spawn(meta)
+        await props.begun.wait()
         alias.stop()
         await alias.terminated()
-        assert reads() == []
-        busy.let_go()
-
-    play(program)
+        assert len(meta.reasons) == 1
+    assert reads() == []
 
 
-def test_many_readers_are_broken_off_at_once(play: Play, props: Props) -> None:  # E2
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        metas = [blocked(props, block) for block in (recv, read_a_pipe, accept, recvfrom, wait) for _ in range(12)]
-        aliases: list[Alias] = [await scene.spawn(meta) for meta in metas]
-        assert len(reads()) == 60
-        scene.owner.stop()
-        await scene.owner.terminated()
-        assert reads() == []
-        assert {(await alias.terminated()).kind for alias in aliases} == {ExitKind.NORMAL}
-        assert [len(meta.reasons) for meta in metas] == [1] * 60
-
-    play(program)
-
-
-def test_a_reader_is_broken_off_though_a_manual_clock_stands_still(play: Play, props: Props) -> None:  # E2
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        for block in (recv, ignore_errors, wait_for_an_event, insist_async):
-            meta = blocked(props, block)
-            props.begun.clear()
-            alias = await scene.spawn(meta)
-            await props.begun.wait()
-            alias.stop()
-            await alias.terminated()
-            assert len(meta.reasons) == 1
-        assert reads() == []
-
-    play(program, clock=ManualClock())
-
-
-def test_one_that_is_stopped_before_it_reads_ends_all_the_same(play: Play, props: Props) -> None:  # E2
+async def test_one_that_is_stopped_before_it_reads_ends_all_the_same(system: ActorSystem, props: Props) -> None:  # E2
     meta = blocked(props, wait)
 
     def at_once(ctx: Any) -> Any:
@@ -326,30 +453,26 @@ def test_one_that_is_stopped_before_it_reads_ends_all_the_same(play: Play, props
         alias.stop()
         return alias
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.do(at_once)
-        await scene.probe.expect(Ended(alias, None))
-        assert len(meta.reasons) == 1
-
-    play(program)
+    scene = Scene(system)
+    alias = await scene.do(at_once)
+    await scene.probe.expect(Ended(alias, None))
+    assert len(meta.reasons) == 1
 
 
-def test_a_parent_that_fails_to_start_takes_its_meta_processes_along(play: Play, props: Props) -> None:  # E2
+async def test_a_parent_that_fails_to_start_takes_its_meta_processes_along(
+    system: ActorSystem, props: Props
+) -> None:  # E2
     meta = blocked(props, wait)
 
     def fail(ctx: Any) -> None:
         ctx.spawn_meta(meta)
         raise BAD
 
-    async def program(system: ActorSystem) -> None:
-        owner = system.spawn(Owner, TestProbe(system).ref, fail, supervision=Supervision(max_restarts=0))
-        with pytest.raises(ValueError, match="bad"):
-            await owner.started()
-        await owner.terminated()
-        assert meta.reasons == [ExitReason(ExitKind.FAIL, BAD)]
-
-    play(program)
+    owner = system.spawn(Owner, TestProbe(system).ref, fail, supervision=Supervision(max_restarts=0))
+    with pytest.raises(ValueError, match="bad"):
+        await owner.started()
+    await owner.terminated()
+    assert meta.reasons == [ExitReason(ExitKind.FAIL, BAD)]
 
 
 @readers

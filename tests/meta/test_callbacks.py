@@ -12,7 +12,7 @@ import pytest
 
 from greenroom import ActorSystem, Alias, ExitKind, ExitReason
 from greenroom.meta import MetaOptions, MetaProcess
-from tests.meta.cast import (
+from tests.meta.owners import (
     BAD,
     Diary,
     Ended,
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("error", [BAD, Panic("bad"), asyncio.CancelledError()])
 @pytest.mark.parametrize("dispatcher", [None, "parallel", "pinned"])
-def test_an_init_that_raises_prevents_the_spawn(play: Play, error: BaseException, dispatcher: Any) -> None:  # E6
+@pytest.mark.config(max_actors=3)
+async def test_an_init_that_raises_prevents_the_spawn(
+    system: ActorSystem, error: BaseException, dispatcher: Any
+) -> None:  # E6
     class Failing(Diary):
         def init(self) -> None:
             super().init()
@@ -44,22 +47,19 @@ def test_an_init_that_raises_prevents_the_spawn(play: Play, error: BaseException
         except BaseException as exc:
             return exc, ctx.metas, ctx.children
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, dispatcher=dispatcher)
-        await scene.do(id)
-        before = system.tree(), len(system.actors())
-        for _ in range(2):  # the name is free again, as is the room
-            raised, metas, children = await scene.do(attempt)
-            assert raised is error
-            assert metas == children == []
-        assert (system.tree(), len(system.actors())) == before
-        assert scene.probe.messages == []
-        assert (await scene.spawn(Quiet(), MetaOptions(name="line"))).path == f"{scene.owner.path}/line"
-
-    play(program, max_actors=3)
+    scene = Scene(system, dispatcher=dispatcher)
+    await scene.do(id)
+    before = system.tree(), len(system.actors())
+    for _ in range(2):  # the name is free again, as is the room
+        raised, metas, children = await scene.do(attempt)
+        assert raised is error
+        assert metas == children == []
+    assert (system.tree(), len(system.actors())) == before
+    assert scene.probe.messages == []
+    assert (await scene.spawn(Quiet(), MetaOptions(name="line"))).path == f"{scene.owner.path}/line"
 
 
-def test_nothing_is_left_of_what_a_failing_init_had_spawned(play: Play) -> None:  # E6
+async def test_nothing_is_left_of_what_a_failing_init_had_spawned(system: ActorSystem) -> None:  # E6
     child = Diary()
 
     class Failing(MetaProcess):
@@ -72,18 +72,15 @@ def test_nothing_is_left_of_what_a_failing_init_had_spawned(play: Play) -> None:
             ctx.spawn_meta(Failing())
         return ctx.metas
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        assert await scene.do(attempt) == []
-        await system.settle()
-        assert len(system.actors()) == 2
-        assert "Diary" not in system.tree()
-        assert len(noted(child)) == 1  # it was there, so it has to end
-
-    play(program)
+    scene = Scene(system)
+    assert await scene.do(attempt) == []
+    await system.settle()
+    assert len(system.actors()) == 2
+    assert "Diary" not in system.tree()
+    assert len(noted(child)) == 1  # it was there, so it has to end
 
 
-def test_what_a_failing_init_had_sent_to_itself_is_accounted_for(play: Play) -> None:  # E6
+async def test_what_a_failing_init_had_sent_to_itself_is_accounted_for(system: ActorSystem) -> None:  # E6
     class Failing(Diary):
         def init(self) -> None:
             self.send(self.id, "early")
@@ -95,15 +92,12 @@ def test_what_a_failing_init_had_sent_to_itself_is_accounted_for(play: Play) -> 
         with pytest.raises(ValueError, match="bad"):
             ctx.spawn_meta(meta)
 
-    async def program(system: ActorSystem) -> None:
-        await Scene(system).do(attempt)
-        await system.settle()
-        assert "early" not in meta.notes
-
-    play(program)
+    await Scene(system).do(attempt)
+    await system.settle()
+    assert "early" not in meta.notes
 
 
-def test_init_is_called_once_by_the_caller_and_before_all_else(play: Play) -> None:  # E6
+async def test_init_is_called_once_by_the_caller_and_before_all_else(system: ActorSystem) -> None:  # E6
     class Early(Diary):
         def init(self) -> None:
             self.send(self.id, "to myself")
@@ -113,16 +107,13 @@ def test_init_is_called_once_by_the_caller_and_before_all_else(play: Play) -> No
             self.notes.append("start")
             self.wait()
 
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Early()
-        alias = await scene.spawn(meta)
-        await system.settle()
-        assert meta.notes[0] == (alias, scene.owner, threading.current_thread())
-        assert sorted(meta.notes[1:]) == ["start", "to myself"]
-        alias.stop()
-        await alias.terminated()
-
-    play(program)
+    scene, meta = Scene(system), Early()
+    alias = await scene.spawn(meta)
+    await system.settle()
+    assert meta.notes[0] == (alias, scene.owner, threading.current_thread())
+    assert sorted(meta.notes[1:]) == ["start", "to myself"]
+    alias.stop()
+    await alias.terminated()
 
 
 # -- handlers
@@ -134,63 +125,58 @@ def _tell(alias: Alias, ctx: Any) -> None:
 
 @kinds
 @pytest.mark.parametrize("error", [BAD, Panic("bad")])
-def test_a_message_whose_handler_raises_ends_it(play: Play, kind: type[Diary], error: BaseException) -> None:  # E6
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), kind()
-        alias = await scene.spawn(meta)
-        await scene.probe.watch(alias)
-        alias.tell(error)
-        reason = await alias.terminated()
-        assert reason == ExitReason.of(error)
-        assert reason.cause is error
-        assert noted(meta) == [reason]
-        told = {type(one): one for one in [await scene.probe.receive(), await scene.probe.receive()]}
-        assert told.pop(Ended) == Ended(alias, error)
-        (terminated,) = told.values()
-        assert terminated.reason == reason
-        assert scene.owner.is_alive
-
-    play(program)
-
-
-@kinds
-def test_a_call_whose_handler_raises_is_answered_with_it_and_no_more(play: Play, kind: type[Diary]) -> None:  # E6
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), kind()
-        alias = await scene.spawn(meta)
-        for _ in range(3):
-            with pytest.raises(ValueError, match=r"^bad$"):
-                await alias.ask(ValueError("bad"), timeout=None)
-        assert await alias.ask("still", timeout=None) == ("answer", "still")
-        assert noted(meta) == []
-        assert scene.probe.messages == []
-
-    play(program)
+async def test_a_message_whose_handler_raises_ends_it(
+    system: ActorSystem, kind: type[Diary], error: BaseException
+) -> None:  # E6
+    scene, meta = Scene(system), kind()
+    alias = await scene.spawn(meta)
+    await scene.probe.watch(alias)
+    alias.tell(error)
+    reason = await alias.terminated()
+    assert reason == ExitReason.of(error)
+    assert reason.cause is error
+    assert noted(meta) == [reason]
+    told = {type(one): one for one in [await scene.probe.receive(), await scene.probe.receive()]}
+    assert told.pop(Ended) == Ended(alias, error)
+    (terminated,) = told.values()
+    assert terminated.reason == reason
+    assert scene.owner.is_alive
 
 
 @kinds
-def test_a_call_can_be_answered_later_from_anywhere(play: Play, kind: type[Diary]) -> None:  # E6
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), kind()
-        alias = await scene.spawn(meta)
-
-        def defer(meta: Diary) -> None:
-            reply = meta.defer_reply()
-            meta.notes.append(reply)
-
-        asked = [asyncio.ensure_future(alias.ask(defer, timeout=None)) for _ in range(2)]
-        await alias.ask("after them", timeout=None)
-        first, second = meta.notes[1:]
-        await asyncio.to_thread(first.send, "later")
-        second.fail(ValueError("never"))
-        assert await asked[0] == "later"
-        with pytest.raises(ValueError, match="never"):
-            await asked[1]
-
-    play(program)
+async def test_a_call_whose_handler_raises_is_answered_with_it_and_no_more(
+    system: ActorSystem, kind: type[Diary]
+) -> None:  # E6
+    scene, meta = Scene(system), kind()
+    alias = await scene.spawn(meta)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=r"^bad$"):
+            await alias.ask(ValueError("bad"), timeout=None)
+    assert await alias.ask("still", timeout=None) == ("answer", "still")
+    assert noted(meta) == []
+    assert scene.probe.messages == []
 
 
-def test_a_handler_may_take_the_sender_before_or_after_the_message(play: Play) -> None:  # E6
+@kinds
+async def test_a_call_can_be_answered_later_from_anywhere(system: ActorSystem, kind: type[Diary]) -> None:  # E6
+    scene, meta = Scene(system), kind()
+    alias = await scene.spawn(meta)
+
+    def defer(meta: Diary) -> None:
+        reply = meta.defer_reply()
+        meta.notes.append(reply)
+
+    asked = [asyncio.ensure_future(alias.ask(defer, timeout=None)) for _ in range(2)]
+    await alias.ask("after them", timeout=None)
+    first, second = meta.notes[1:]
+    await asyncio.to_thread(first.send, "later")
+    second.fail(ValueError("never"))
+    assert await asked[0] == "later"
+    with pytest.raises(ValueError, match="never"):
+        await asked[1]
+
+
+async def test_a_handler_may_take_the_sender_before_or_after_the_message(system: ActorSystem) -> None:  # E6
     class After(MetaProcess):
         def handle_message(self, message: Any, sender: Ref | None) -> None:  # type: ignore[override]
             self.send(self.parent, (message, sender, self.sender))
@@ -206,20 +192,17 @@ def test_a_handler_may_take_the_sender_before_or_after_the_message(play: Play) -
             await asyncio.sleep(0)
             return request, sender, self.sender
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        kinds: list[type[MetaProcess]] = [After, Before]
-        for kind in kinds:
-            alias = await scene.spawn(kind())
-            scene.probe.send(alias, 1)
-            assert await scene.heard() == (1, scene.probe.ref, scene.probe.ref)
-            alias.tell(2)
-            assert await scene.heard() == (2, None, None)
-            assert await alias.ask(3, timeout=None) == (3, None, None)
-            await scene.do(partial(_tell, alias))
-            assert await scene.heard() == (4, scene.owner, scene.owner)
-
-    play(program)
+    scene = Scene(system)
+    kinds: list[type[MetaProcess]] = [After, Before]
+    for kind in kinds:
+        alias = await scene.spawn(kind())
+        scene.probe.send(alias, 1)
+        assert await scene.heard() == (1, scene.probe.ref, scene.probe.ref)
+        alias.tell(2)
+        assert await scene.heard() == (2, None, None)
+        assert await alias.ask(3, timeout=None) == (3, None, None)
+        await scene.do(partial(_tell, alias))
+        assert await scene.heard() == (4, scene.owner, scene.owner)
 
 
 # -- terminate
@@ -240,7 +223,9 @@ WAYS: dict[str, tuple[Callable[[Scene, Alias, Any], object], ExitKind]] = {
 @kinds
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("reads", [False, True])
-def test_terminate_is_called_once_however_it_ends(play: Play, kind: type[Diary], way: str, reads: bool) -> None:  # E6
+async def test_terminate_is_called_once_however_it_ends(
+    system: ActorSystem, kind: type[Diary], way: str, reads: bool
+) -> None:  # E6
     if way.startswith("start") and not reads:
         pytest.skip("it has no start")
 
@@ -260,21 +245,18 @@ def test_terminate_is_called_once_however_it_ends(play: Play, kind: type[Diary],
             if self.error is not None:
                 raise self.error
 
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Reading() if reads else kind()
-        alias = await scene.spawn(meta)
-        act, expected = WAYS[way]
-        act(scene, alias, meta)
-        reason = await alias.terminated()
-        assert reason.kind is expected
-        assert noted(meta) == [reason]
-        ended = await scene.probe.expect(Ended)
-        assert ended == Ended(alias, reason.cause)
-        await system.settle()
-        assert noted(meta) == [reason]
-        assert await scene.do(lambda ctx: ctx.metas) == []
-
-    play(program)
+    scene, meta = Scene(system), Reading() if reads else kind()
+    alias = await scene.spawn(meta)
+    act, expected = WAYS[way]
+    act(scene, alias, meta)
+    reason = await alias.terminated()
+    assert reason.kind is expected
+    assert noted(meta) == [reason]
+    ended = await scene.probe.expect(Ended)
+    assert ended == Ended(alias, reason.cause)
+    await system.settle()
+    assert noted(meta) == [reason]
+    assert await scene.do(lambda ctx: ctx.metas) == []
 
 
 @pytest.mark.parametrize("error", [BAD, Panic("bad")])

@@ -13,7 +13,7 @@ import pytest
 from greenroom import ActorSystem, ExitKind, ExitReason, Lane, ManualClock, Parallel
 from greenroom.errors import MetaNotSpawned, Unhandled
 from greenroom.meta import MetaProcess, MetaState
-from tests.meta.cast import Diary, Ended, Held, Quiet, Scene, kinds, pair
+from tests.meta.owners import Diary, Ended, Held, Quiet, Scene, kinds, pair
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -99,7 +99,7 @@ def test_an_async_start_and_async_handlers_take_no_thread(play: Play) -> None:  
         play(program)
 
 
-def test_an_async_start_goes_with_a_handler_that_blocks(play: Play) -> None:  # E1
+async def test_an_async_start_goes_with_a_handler_that_blocks(system: ActorSystem) -> None:  # E1
     held = Held()
 
     class Mixed(MetaProcess):
@@ -113,15 +113,12 @@ def test_an_async_start_goes_with_a_handler_that_blocks(play: Play) -> None:  # 
             held.enter()
             self.send(self.parent, threading.current_thread())
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Mixed())
-        alias.tell("block")
-        reading, handling = await scene.all_heard(2)
-        assert reading is threading.current_thread()
-        assert handling is not threading.current_thread()
-
-    play(program)
+    scene = Scene(system)
+    alias = await scene.spawn(Mixed())
+    alias.tell("block")
+    reading, handling = await scene.all_heard(2)
+    assert reading is threading.current_thread()
+    assert handling is not threading.current_thread()
 
 
 def test_a_handler_may_block_for_what_the_reader_reads(play: Play) -> None:  # E1
@@ -152,21 +149,18 @@ def test_a_handler_may_block_for_what_the_reader_reads(play: Play) -> None:  # E
         play(program)
 
 
-def test_handlers_run_one_at_a_time_and_in_order(play: Play) -> None:  # E1
+async def test_handlers_run_one_at_a_time_and_in_order(system: ActorSystem) -> None:  # E1
     meta = Diary()
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(meta)
-        for number in range(500):
-            alias.tell(number)
-        await system.settle()
-        assert meta.notes == ["init", *range(500)]
-
-    play(program)
+    scene = Scene(system)
+    alias = await scene.spawn(meta)
+    for number in range(500):
+        alias.tell(number)
+    await system.settle()
+    assert meta.notes == ["init", *range(500)]
 
 
-def test_the_pool_of_the_handlers_is_bounded(play: Play) -> None:  # E1
+@pytest.mark.config(dispatchers={"meta": Parallel(2)})
+async def test_the_pool_of_the_handlers_is_bounded(system: ActorSystem) -> None:  # E1
     lock, both = threading.Lock(), threading.Barrier(2)
     active, most = [0], [0]
 
@@ -180,16 +174,13 @@ def test_the_pool_of_the_handlers_is_bounded(play: Play) -> None:  # E1
                 active[0] -= 1
             both.wait(100)
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        aliases = [await scene.spawn(Blocking()) for _ in range(6)]
-        for alias in aliases:
-            alias.tell("block")
-        await system.settle()
-        assert most == [2]
-        assert system.dispatchers.threads["meta"] <= 2
-
-    play(program, dispatchers={"meta": Parallel(2)})
+    scene = Scene(system)
+    aliases = [await scene.spawn(Blocking()) for _ in range(6)]
+    for alias in aliases:
+        alias.tell("block")
+    await system.settle()
+    assert most == [2]
+    assert system.dispatchers.threads["meta"] <= 2
 
 
 class Refusing(ThreadPoolExecutor):
@@ -216,27 +207,24 @@ def test_asyncios_own_threads_are_never_used(play: Play) -> None:  # E1
         play(program)
 
 
-def test_one_without_a_start_lives_until_it_is_stopped(play: Play) -> None:  # E1
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Quiet())
-        await system.settle()
-        assert alias.is_alive
-        with pytest.raises(Unhandled):
-            await alias.ask("anything")
-        alias.tell("anything")
-        await system.settle()
-        assert alias.is_alive
-        alias.stop()
-        await scene.probe.expect(Ended(alias, None))
-
-    play(program)
+async def test_one_without_a_start_lives_until_it_is_stopped(system: ActorSystem) -> None:  # E1
+    scene = Scene(system)
+    alias = await scene.spawn(Quiet())
+    await system.settle()
+    assert alias.is_alive
+    with pytest.raises(Unhandled):
+        await alias.ask("anything")
+    alias.tell("anything")
+    await system.settle()
+    assert alias.is_alive
+    alias.stop()
+    await scene.probe.expect(Ended(alias, None))
 
 
 # -- three states
 
 
-def test_its_state_follows_what_it_does(play: Play) -> None:  # E3
+async def test_its_state_follows_what_it_does(system: ActorSystem) -> None:  # E3
     held, seen = Held(), list[MetaState]()
 
     class Stateful(MetaProcess):
@@ -258,45 +246,41 @@ def test_its_state_follows_what_it_does(play: Play) -> None:  # E3
         def terminate(self, reason: ExitReason) -> None:
             seen.append(self.state)
 
-    async def program(system: ActorSystem) -> None:
-        meta: Any = Stateful()
-        states = [meta.state]
-        scene = Scene(system)
-        alias = await scene.spawn(meta)
-        assert await scene.heard() == "started"
-        states.append(meta.state)
-        alias.tell("block")
-        await held.entered.wait()
-        states.append(meta.state)
-        held.let_go()
-        await system.settle()
-        states.append(meta.state)
-        assert states == [MetaState.SLEEP, MetaState.SLEEP, MetaState.RUNNING, MetaState.SLEEP]
-        assert await alias.ask("state", timeout=None) is MetaState.RUNNING
-        alias.stop()
-        await alias.terminated()
-        assert meta.state is MetaState.TERMINATED
-        assert seen == [MetaState.SLEEP, MetaState.SLEEP, MetaState.RUNNING, MetaState.TERMINATED]
-
-    play(program)
+    meta: Any = Stateful()
+    states = [meta.state]
+    scene = Scene(system)
+    alias = await scene.spawn(meta)
+    assert await scene.heard() == "started"
+    states.append(meta.state)
+    alias.tell("block")
+    await held.entered.wait()
+    states.append(meta.state)
+    held.let_go()
+    await system.settle()
+    states.append(meta.state)
+    assert states == [MetaState.SLEEP, MetaState.SLEEP, MetaState.RUNNING, MetaState.SLEEP]
+    assert await alias.ask("state", timeout=None) is MetaState.RUNNING
+    alias.stop()
+    await alias.terminated()
+    assert meta.state is MetaState.TERMINATED
+    assert seen == [MetaState.SLEEP, MetaState.SLEEP, MetaState.RUNNING, MetaState.TERMINATED]
 
 
 @kinds
 @pytest.mark.parametrize("asked", [False, True])
-def test_it_is_asleep_again_after_a_handler_that_raised(play: Play, kind: type[Diary], asked: bool) -> None:  # E3
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), kind()
-        alias = await scene.spawn(meta)
-        if asked:
-            with pytest.raises(ValueError, match="bad"):
-                await alias.ask(ValueError("bad"), timeout=None)
-            assert meta.state is MetaState.SLEEP
-        else:
-            alias.tell(ValueError("bad"))
-            await alias.terminated()
-            assert meta.state is MetaState.TERMINATED
-
-    play(program)
+async def test_it_is_asleep_again_after_a_handler_that_raised(
+    system: ActorSystem, kind: type[Diary], asked: bool
+) -> None:  # E3
+    scene, meta = Scene(system), kind()
+    alias = await scene.spawn(meta)
+    if asked:
+        with pytest.raises(ValueError, match="bad"):
+            await alias.ask(ValueError("bad"), timeout=None)
+        assert meta.state is MetaState.SLEEP
+    else:
+        alias.tell(ValueError("bad"))
+        await alias.terminated()
+        assert meta.state is MetaState.TERMINATED
 
 
 @pytest.mark.parametrize(
@@ -310,6 +294,8 @@ def test_it_is_asleep_again_after_a_handler_that_raised(play: Play, kind: type[D
         lambda meta: meta.send(None, 1),
         lambda meta: meta.spawn(Quiet()),
         lambda meta: meta.wait(),
+        lambda meta: meta.wait_readable(0),
+        lambda meta: meta.wait_writable(1),
         lambda meta: meta.defer_reply(),
         lambda meta: meta.ask(None, 1),
         lambda meta: meta.link(None),

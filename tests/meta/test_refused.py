@@ -9,7 +9,7 @@ import pytest
 from greenroom import Actor, ActorSystem, MailboxConfig
 from greenroom.errors import ActorTerminated, ConfigError, GreenroomError, NameTaken, NotAMeta
 from greenroom.meta import Compression, MetaOptions, MetaProcess
-from tests.meta.cast import (
+from tests.meta.owners import (
     AsyncDiary,
     Diary,
     Quiet,
@@ -85,28 +85,22 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("what", "named"), REFUSED, ids=[named for _, named in REFUSED])
-def test_what_is_no_meta_process_is_refused_by_name(play: Play, what: Any, named: str) -> None:  # E6, J9
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        for _ in range(2):
-            with pytest.raises(NotAMeta) as caught:
-                await scene.do(lambda ctx: ctx.spawn_meta(what))
-            assert named in str(caught.value)
-            assert isinstance(caught.value, GreenroomError)
-        assert len(system.actors()) == 2
-
-    play(program)
+async def test_what_is_no_meta_process_is_refused_by_name(system: ActorSystem, what: Any, named: str) -> None:  # E6, J9
+    scene = Scene(system)
+    for _ in range(2):
+        with pytest.raises(NotAMeta) as caught:
+            await scene.do(lambda ctx: ctx.spawn_meta(what))
+        assert named in str(caught.value)
+        assert isinstance(caught.value, GreenroomError)
+    assert len(system.actors()) == 2
 
 
 @pytest.mark.parametrize("options", [42, {"name": "x"}, "name", MailboxConfig()])
-def test_options_of_another_kind_are_refused(play: Play, options: Any) -> None:  # E6, J9
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Quiet()
-        with pytest.raises(NotAMeta, match=r"MetaOptions\(\.\.\.\)"):
-            await scene.do(lambda ctx: ctx.spawn_meta(meta, options))
-        await scene.spawn(meta)  # nothing has happened to it
-
-    play(program)
+async def test_options_of_another_kind_are_refused(system: ActorSystem, options: Any) -> None:  # E6, J9
+    scene, meta = Scene(system), Quiet()
+    with pytest.raises(NotAMeta, match=r"MetaOptions\(\.\.\.\)"):
+        await scene.do(lambda ctx: ctx.spawn_meta(meta, options))
+    await scene.spawn(meta)  # nothing has happened to it
 
 
 @pytest.mark.parametrize(
@@ -140,28 +134,23 @@ def test_bad_compressions_are_named(given: dict[str, Any]) -> None:  # E8, J9
         Compression(**given)
 
 
-def test_a_name_in_use_is_refused_and_the_meta_process_can_be_spawned_by_another(play: Play) -> None:  # E6
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), AsyncDiary()
-        await scene.spawn(Quiet(), MetaOptions(name="line"))
-        with pytest.raises(NameTaken, match="line"):
-            await scene.spawn(meta, MetaOptions(name="line"))
-        assert meta.notes == []
-        await scene.spawn(meta, MetaOptions(name="other"))
+async def test_a_name_in_use_is_refused_and_the_meta_process_can_be_spawned_by_another(
+    system: ActorSystem,
+) -> None:  # E6
+    scene, meta = Scene(system), AsyncDiary()
+    await scene.spawn(Quiet(), MetaOptions(name="line"))
+    with pytest.raises(NameTaken, match="line"):
+        await scene.spawn(meta, MetaOptions(name="line"))
+    assert meta.notes == []
+    await scene.spawn(meta, MetaOptions(name="other"))
 
-    play(program)
 
-
-def test_a_parent_that_has_ended_spawns_no_more(play: Play) -> None:  # E2
+async def test_a_parent_that_has_ended_spawns_no_more(system: ActorSystem) -> None:  # E2
     contexts: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Diary()
-        await scene.do(contexts.append)
-        scene.owner.stop()
-        await scene.owner.terminated()
-        with pytest.raises(ActorTerminated):
-            contexts[0].spawn_meta(meta)
-        assert meta.notes == []
-
-    play(program)
+    scene, meta = Scene(system), Diary()
+    await scene.do(contexts.append)
+    scene.owner.stop()
+    await scene.owner.terminated()
+    with pytest.raises(ActorTerminated):
+        contexts[0].spawn_meta(meta)
+    assert meta.notes == []

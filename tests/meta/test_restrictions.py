@@ -6,11 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Alias, ExitReason, Lane
+from greenroom import Actor, ActorSystem, Alias, ExitReason, Lane, Parallel
 from greenroom.errors import (
     GreenroomError,
     MetaCannotAsk,
@@ -26,10 +26,7 @@ from greenroom.errors import (
 )
 from greenroom.meta import Compression, MetaProcess, MetaState
 from tests.gates import Event
-from tests.meta.cast import PATIENCE, Quiet, Ref, Scene
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import PATIENCE, Quiet, Ref, Scene
 
 ASLEEP, RUNNING, TERMINATED = MetaState.SLEEP, MetaState.RUNNING, MetaState.TERMINATED
 
@@ -229,36 +226,34 @@ TABLE: dict[str, tuple[Callable[[Any], Any], frozenset[MetaState], type[MetaRefu
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("what", TABLE)
-def test_the_table_of_states_holds_on_either_thread(play: Play, kind: Any, place: str, what: str) -> None:  # E9
+async def test_the_table_of_states_holds_on_either_thread(
+    system: ActorSystem, kind: Any, place: str, what: str
+) -> None:  # E9
     attempt, allowed, error = TABLE[what]
     trial = Trial(place, attempt)
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, env={"x": 1})
-        alias = await make(scene, kind, trial)
-        assert trial.state is PLACES[place]
-        is_home = trial.thread is threading.current_thread()
-        assert is_home == (kind is AsyncTried or place == "init")
-        if PLACES[place] in allowed:
-            assert trial.error is None
-            expected = {"id": alias, "parent": scene.owner, "env": {"x": 1}, "state": PLACES[place]}
-            if what in expected:
-                assert trial.result == expected[what]
-            if what == "send":
-                sent = await scene.probe.fish(lambda one: getattr(one, "message", None) == "sent")
-                assert sent.sender == alias
-            if what == "spawn":
-                assert trial.result.parent == alias
-            if what == "stopping":
-                assert trial.result is (PLACES[place] is TERMINATED)
-        else:
-            assert error is not None
-            assert type(trial.error) is error
-            assert trial.error is not None
-            assert trial.error.ref == alias
-            assert str(alias) in str(trial.error)
-
-    play(program)
+    scene = Scene(system, env={"x": 1})
+    alias = await make(scene, kind, trial)
+    assert trial.state is PLACES[place]
+    is_home = trial.thread is threading.current_thread()
+    assert is_home == (kind is AsyncTried or place == "init")
+    if PLACES[place] in allowed:
+        assert trial.error is None
+        expected = {"id": alias, "parent": scene.owner, "env": {"x": 1}, "state": PLACES[place]}
+        if what in expected:
+            assert trial.result == expected[what]
+        if what == "send":
+            sent = await scene.probe.fish(lambda one: getattr(one, "message", None) == "sent")
+            assert sent.sender == alias
+        if what == "spawn":
+            assert trial.result.parent == alias
+        if what == "stopping":
+            assert trial.result is (PLACES[place] is TERMINATED)
+    else:
+        assert error is not None
+        assert type(trial.error) is error
+        assert trial.error is not None
+        assert trial.error.ref == alias
+        assert str(alias) in str(trial.error)
 
 
 # -- what it may never do
@@ -289,22 +284,20 @@ NEVER: dict[str, tuple[Callable[[Any, Ref], Any], type[MetaRefused]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("what", NEVER)
-def test_what_is_forbidden_raises_its_own_error(play: Play, kind: Any, place: str, what: str) -> None:  # E5, case 67
+async def test_what_is_forbidden_raises_its_own_error(
+    system: ActorSystem, kind: Any, place: str, what: str
+) -> None:  # E5, case 67
     attempt, error = NEVER[what]
-
-    async def program(system: ActorSystem) -> None:
-        scene, other = Scene(system), system.spawn(Other)
-        before = system.ledger(other).sent
-        trial = Trial(place, lambda meta: attempt(meta, other))
-        alias = await make(scene, kind, trial)
-        expected = MetaEnded if what.startswith("spawn") and PLACES[place] is TERMINATED else error
-        assert type(trial.error) is expected
-        assert isinstance(trial.error, GreenroomError)
-        assert trial.error.ref == alias
-        assert system.ledger(other).sent == before
-        assert "Other" not in [ref.name.partition("$")[0] for ref in system.actors() if ref != other]
-
-    play(program)
+    scene, other = Scene(system), system.spawn(Other)
+    before = system.ledger(other).sent
+    trial = Trial(place, lambda meta: attempt(meta, other))
+    alias = await make(scene, kind, trial)
+    expected = MetaEnded if what.startswith("spawn") and PLACES[place] is TERMINATED else error
+    assert type(trial.error) is expected
+    assert isinstance(trial.error, GreenroomError)
+    assert trial.error.ref == alias
+    assert system.ledger(other).sent == before
+    assert "Other" not in [ref.name.partition("$")[0] for ref in system.actors() if ref != other]
 
 
 ASKS: dict[str, Callable[[Ref], Any]] = {
@@ -319,64 +312,53 @@ ASKS: dict[str, Callable[[Ref], Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "init"])
 @pytest.mark.parametrize("how", ASKS)
-def test_asking_by_another_ones_ref_is_refused_as_well(
-    play: Play, kind: Any, place: str, how: str
+async def test_asking_by_another_ones_ref_is_refused_as_well(
+    system: ActorSystem, kind: Any, place: str, how: str
 ) -> None:  # E5, case 67
-    async def program(system: ActorSystem) -> None:
-        scene, other = Scene(system), system.spawn(Other)
-        before = system.ledger(other).sent
-        trial = Trial(place, lambda meta: ASKS[how](other))
-        alias = await make(scene, kind, trial)
-        assert type(trial.error) is MetaCannotAsk
-        assert trial.error.ref == alias
-        assert system.ledger(other).sent == before
-
-    play(program)
+    scene, other = Scene(system), system.spawn(Other)
+    before = system.ledger(other).sent
+    trial = Trial(place, lambda meta: ASKS[how](other))
+    alias = await make(scene, kind, trial)
+    assert type(trial.error) is MetaCannotAsk
+    assert trial.error.ref == alias
+    assert system.ledger(other).sent == before
 
 
-def test_what_a_reader_starts_cannot_ask_either(play: Play) -> None:  # E5
+async def test_what_a_reader_starts_cannot_ask_either(system: ActorSystem) -> None:  # E5
     errors: list[BaseException] = []
     done = Event()
+    scene, other = Scene(system), system.spawn(Other)
 
-    async def program(system: ActorSystem) -> None:
-        scene, other = Scene(system), system.spawn(Other)
+    async def ask() -> None:
+        try:
+            await other.ask("x")
+        except BaseException as exc:
+            errors.append(exc)
 
-        async def ask() -> None:
-            try:
-                await other.ask("x")
-            except BaseException as exc:
-                errors.append(exc)
+    class Delegating(MetaProcess):
+        async def start(self) -> None:
+            await asyncio.create_task(ask())
+            await asyncio.gather(ask(), ask())
+            done.set()
+            await asyncio.Event().wait()
 
-        class Delegating(MetaProcess):
-            async def start(self) -> None:
-                await asyncio.create_task(ask())
-                await asyncio.gather(ask(), ask())
-                done.set()
-                await asyncio.Event().wait()
-
-        await scene.spawn(Delegating())
-        await done.wait()
-        assert [type(error) for error in errors] == [MetaCannotAsk] * 3
-        # Everybody else still can.
-        assert await other.ask("y") == "y"
-        assert await scene.do(lambda ctx: "alive") == "alive"
-
-    play(program)
+    await scene.spawn(Delegating())
+    await done.wait()
+    assert [type(error) for error in errors] == [MetaCannotAsk] * 3
+    # Everybody else still can.
+    assert await other.ask("y") == "y"
+    assert await scene.do(lambda ctx: "alive") == "alive"
 
 
-def test_a_thread_of_the_pool_that_served_a_meta_process_may_ask_for_an_actor(play: Play) -> None:  # E5
-    from greenroom import Parallel
-
+@pytest.mark.config(dispatchers={"meta": Parallel(1)})
+async def test_a_thread_of_the_pool_that_served_a_meta_process_may_ask_for_an_actor(system: ActorSystem) -> None:  # E5
     class Asker(Actor[Any, Any]):
         def receive(self, message: Any) -> Any:
             return message.ask_sync("x", timeout=PATIENCE)
 
-    async def program(system: ActorSystem) -> None:
-        scene, other = Scene(system), system.spawn(Other)
-        trial = Trial("handle_message", lambda meta: other.ask_sync("x"))
-        await make(scene, Tried, trial)
-        assert type(trial.error) is MetaCannotAsk
-        asker = system.spawn(Asker, dispatcher="meta")
-        assert await asker.ask(other, timeout=None) == "x"
-
-    play(program, dispatchers={"meta": Parallel(1)})
+    scene, other = Scene(system), system.spawn(Other)
+    trial = Trial("handle_message", lambda meta: other.ask_sync("x"))
+    await make(scene, Tried, trial)
+    assert type(trial.error) is MetaCannotAsk
+    asker = system.spawn(Asker, dispatcher="meta")
+    assert await asker.ask(other, timeout=None) == "x"

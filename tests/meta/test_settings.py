@@ -11,7 +11,7 @@ import pytest
 from greenroom import ActorSystem, Lane, MailboxConfig, MailboxFull
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.meta import Compression, MetaOptions, MetaProcess
-from tests.meta.cast import (
+from tests.meta.owners import (
     AsyncOwner,
     Diary,
     Heard,
@@ -27,17 +27,15 @@ if TYPE_CHECKING:
 # -- what it finds out and sets
 
 
-def test_env_is_its_own_over_its_parents_over_the_systems(play: Play) -> None:  # E8
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, env={"b": "parent", "c": "parent"})
-        meta = Quiet()
-        await scene.spawn(meta, MetaOptions(env={"c": "own"}))
-        assert dict(meta.env) == {"a": "system", "b": "parent", "c": "own"}
-        assert sorted(meta.env) == ["a", "b", "c"]
-        assert meta.env.get("d", "default") == "default"
-        assert await asyncio.to_thread(lambda: meta.env["c"]) == "own"
-
-    play(program, env={"a": "system", "b": "system"})
+@pytest.mark.config(env={"a": "system", "b": "system"})
+async def test_env_is_its_own_over_its_parents_over_the_systems(system: ActorSystem) -> None:  # E8
+    scene = Scene(system, env={"b": "parent", "c": "parent"})
+    meta = Quiet()
+    await scene.spawn(meta, MetaOptions(env={"c": "own"}))
+    assert dict(meta.env) == {"a": "system", "b": "parent", "c": "own"}
+    assert sorted(meta.env) == ["a", "b", "c"]
+    assert meta.env.get("d", "default") == "default"
+    assert await asyncio.to_thread(lambda: meta.env["c"]) == "own"
 
 
 def test_log_records_say_which_meta_process_logs(play: Play, caplog: pytest.LogCaptureFixture) -> None:  # E8
@@ -65,35 +63,34 @@ def test_log_records_say_which_meta_process_logs(play: Play, caplog: pytest.LogC
 
 
 @kinds
-def test_what_it_sends_goes_by_its_own_lane_unless_it_says_otherwise(play: Play, kind: type[Diary]) -> None:  # E8
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(kind(), MetaOptions(send_lane=Lane.CONTROL))
+async def test_what_it_sends_goes_by_its_own_lane_unless_it_says_otherwise(
+    system: ActorSystem, kind: type[Diary]
+) -> None:  # E8
+    scene = Scene(system)
+    alias = await scene.spawn(kind(), MetaOptions(send_lane=Lane.CONTROL))
 
-        def send(meta: Diary) -> Lane:
-            meta.send(meta.parent, "first")
-            meta.send(meta.parent, "second", lane=Lane.LOG)
-            meta.send_lane = Lane.MANAGEMENT
-            meta.send(meta.parent, "third")
-            return meta.send_lane
+    def send(meta: Diary) -> Lane:
+        meta.send(meta.parent, "first")
+        meta.send(meta.parent, "second", lane=Lane.LOG)
+        meta.send_lane = Lane.MANAGEMENT
+        meta.send(meta.parent, "third")
+        return meta.send_lane
 
-        assert await alias.ask(send, timeout=None) is Lane.MANAGEMENT
-        heard = {(await scene.probe.receive()) for _ in range(3)}
-        assert {one.message: one.lane for one in heard} == {
-            "first": Lane.CONTROL,
-            "second": Lane.LOG,
-            "third": Lane.MANAGEMENT,
-        }
-        assert {one.sender for one in heard} == {alias}
-        default = Diary()
-        await scene.spawn(default)
-        assert default.send_lane is Lane.DATA
-
-    play(program)
+    assert await alias.ask(send, timeout=None) is Lane.MANAGEMENT
+    heard = {(await scene.probe.receive()) for _ in range(3)}
+    assert {one.message: one.lane for one in heard} == {
+        "first": Lane.CONTROL,
+        "second": Lane.LOG,
+        "third": Lane.MANAGEMENT,
+    }
+    assert {one.sender for one in heard} == {alias}
+    default = Diary()
+    await scene.spawn(default)
+    assert default.send_lane is Lane.DATA
 
 
 @kinds
-def test_compression_and_lane_are_checked_when_they_are_set(play: Play, kind: type[Diary]) -> None:  # E8
+async def test_compression_and_lane_are_checked_when_they_are_set(system: ActorSystem, kind: type[Diary]) -> None:  # E8
     wanted = Compression(enabled=True, kind="lzma", level=1, threshold=10)
 
     def settle(meta: Diary) -> Any:
@@ -106,14 +103,11 @@ def test_compression_and_lane_are_checked_when_they_are_set(play: Play, kind: ty
         meta.compression = wanted
         return before, unchanged, meta.compression
 
-    async def program(system: ActorSystem) -> None:
-        alias = await Scene(system).spawn(kind())
-        assert await alias.ask(settle, timeout=None) == (Compression(), True, wanted)
-
-    play(program)
+    alias = await Scene(system).spawn(kind())
+    assert await alias.ask(settle, timeout=None) == (Compression(), True, wanted)
 
 
-def test_a_full_mailbox_is_an_error_or_is_waited_for(play: Play) -> None:  # E8
+async def test_a_full_mailbox_is_an_error_or_is_waited_for(system: ActorSystem) -> None:  # E8
     held = Held()
 
     class Flood(MetaProcess):
@@ -131,19 +125,16 @@ def test_a_full_mailbox_is_an_error_or_is_waited_for(play: Play) -> None:  # E8
             self.send(self.parent, full, wait=True)
             self.wait()
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
-        alias = await scene.spawn(Flood())
-        busy = Held()
-        scene.owner.tell(lambda ctx: busy.enter_async())
-        await busy.entered.wait()
-        held.let_go()
-        await held.entered.wait()
-        while system.ledger(scene.owner).rejected == 0:  # noqa: ASYNC110 - nothing tells of a refusal
-            await asyncio.sleep(0)
-        busy.let_go()
-        heard = [await scene.probe.expect(Heard) for _ in range(54)]
-        assert [one.message for one in heard] == [0, 1, "waited", *range(50), scene.owner]
-        assert {one.sender for one in heard} == {alias}
-
-    play(program)
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
+    alias = await scene.spawn(Flood())
+    busy = Held()
+    scene.owner.tell(lambda ctx: busy.enter_async())
+    await busy.entered.wait()
+    held.let_go()
+    await held.entered.wait()
+    while system.ledger(scene.owner).rejected == 0:  # noqa: ASYNC110 - nothing tells of a refusal
+        await asyncio.sleep(0)
+    busy.let_go()
+    heard = [await scene.probe.expect(Heard) for _ in range(54)]
+    assert [one.message for one in heard] == [0, 1, "waited", *range(50), scene.owner]
+    assert {one.sender for one in heard} == {alias}

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,8 @@ from greenroom.meta import Alias, TcpServer
 from greenroom.testing import TestProbe
 from tests.gates import turns
 from tests.meta.blocked import Props, blocked, wait, wait_async
-from tests.meta.cast import BAD, Owner, Ref
-from tests.meta.sockets.peers import Peer
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import BAD, Owner, Ref
+from tests.meta.peers import Peer
 
 
 @pytest.fixture
@@ -48,7 +45,9 @@ def end(ref: Ref, how: str) -> None:
 @pytest.mark.parametrize("how", ["kill", "stop", "fail"])
 @pytest.mark.parametrize("whose", ["its own", "its parent's"])
 @pytest.mark.parametrize("block", [wait, wait_async])
-def test_it_terminates_all_the_same(play: Play, props: Props, block: Any, whose: str, how: str) -> None:  # E2
+async def test_it_terminates_all_the_same(
+    system: ActorSystem, props: Props, block: Any, whose: str, how: str
+) -> None:  # E2
     meta = blocked(props, block)
     spawned: list[Alias] = []
 
@@ -56,33 +55,26 @@ def test_it_terminates_all_the_same(play: Play, props: Props, block: Any, whose:
         spawned.append(ctx.spawn_meta(meta))
         end(spawned[0] if whose == "its own" else ctx.self, how)
 
-    async def program(system: ActorSystem) -> None:
-        owner = await owner_without_time(system)
-        owner.tell(at_once)
-        while not spawned:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        await spawned[0].terminated()
-        assert len(meta.reasons) == 1
-
-    play(program)
+    owner = await owner_without_time(system)
+    owner.tell(at_once)
+    while not spawned:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await spawned[0].terminated()
+    assert len(meta.reasons) == 1
 
 
 @pytest.mark.parametrize("how", ["kill", "stop", "fail"])
 @pytest.mark.parametrize("later", range(5))
-def test_a_connection_that_arrives_just_then_is_closed(play: Play, later: int, how: str) -> None:  # E10
+async def test_a_connection_that_arrives_just_then_is_closed(system: ActorSystem, later: int, how: str) -> None:  # E10
     """The operating system makes connections before anybody has accepted them."""
-
-    async def program(system: ActorSystem) -> None:
-        owner = await owner_without_time(system)
-        server = TcpServer(register=True)
-        alias: Alias = await owner.ask(lambda ctx: ctx.spawn_meta(server))
-        await alias.started()
-        peers = [Peer(socket.create_connection(server.address)) for _ in range(5)]
-        await turns(later)
-        end(owner, how)
-        for peer in peers:
-            await peer.cut_off()
-            peer.sock.close()
-        await alias.terminated()
-
-    play(program)
+    owner = await owner_without_time(system)
+    server = TcpServer(register=True)
+    alias: Alias = await owner.ask(lambda ctx: ctx.spawn_meta(server))
+    await alias.started()
+    peers = [Peer(socket.create_connection(server.address)) for _ in range(5)]
+    await turns(later)
+    end(owner, how)
+    for peer in peers:
+        await peer.cut_off()
+        peer.sock.close()
+    await alias.terminated()

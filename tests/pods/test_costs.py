@@ -13,7 +13,7 @@ import pytest
 from greenroom import Lane
 from greenroom._core.connections.spscring import rings_made
 from greenroom.pods import KubeletConfig, Pod, PodPhase, ThreadModel, Troupe
-from tests.pods.cast import PATIENCE, Diary, Phases, doer, fail_with, troupe_class
+from tests.pods.troupes import PATIENCE, Diary, Phases, doer, fail_with, troupe_class
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc")
 
@@ -56,6 +56,7 @@ def test_threads_are_kept_on_their_cores() -> None:  # K8
         troupe.exposed().fixed.send(1)
         troupe.exposed().free.send(2)
         diary.wait_for(1, 2)
+        troupe.system.settle_sync()  # until the kubelet has started too
         assert allowed(thread_named("Studio")) == str(first)
         assert allowed(thread_named("Studio pod fixed")) == str(last)
         assert allowed(thread_named("Studio pod free")) == allowed(threading.main_thread())

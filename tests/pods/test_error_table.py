@@ -9,7 +9,7 @@ import pytest
 
 from greenroom.errors import ConnectTimeout, PodGone, TroupeFailed
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
-from tests.pods.cast import (
+from tests.pods.troupes import (
     Diary,
     Hold,
     InThread,

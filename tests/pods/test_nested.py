@@ -11,7 +11,7 @@ from greenroom import Backoff, SystemConfig
 from greenroom.errors import ManifestError, PodGone, TroupeEnding
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, RestartPolicy, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import (
+from tests.pods.troupes import (
     Diary,
     Hold,
     Phases,
@@ -22,7 +22,7 @@ from tests.pods.cast import (
     send_until_gone,
     troupe_class,
 )
-from tests.pods.guests import Caller
+from tests.pods.workers import Caller
 
 ONCE = KubeletConfig(max_restarts=1)
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)

@@ -13,8 +13,8 @@ from greenroom import Backoff
 from greenroom.errors import NotSendable
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
-from tests.pods.guests import Careless, Forwarder, Reporter, Settings, Unsendable, Worker, fail, where_it_may_run
+from tests.pods.troupes import Diary, Phases, doer, fail_with, finish, send_until_gone, troupe_class
+from tests.pods.workers import Careless, Forwarder, Reporter, Settings, Unsendable, Worker, fail, where_it_may_run
 
 ENDLESS = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
 

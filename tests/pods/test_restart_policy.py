@@ -12,7 +12,8 @@ from greenroom import Actor, Backoff, Lane
 from greenroom.errors import Fatal, PodGone, TroupeFailed
 from greenroom.pods import KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel
 from greenroom.testing import Simulation
-from tests.pods.cast import (
+from tests.pods.test_error_table import FOREVER, THREADS
+from tests.pods.troupes import (
     Diary,
     Hold,
     InThread,
@@ -25,7 +26,6 @@ from tests.pods.cast import (
     send_until_gone,
     troupe_class,
 )
-from tests.pods.test_error_table import FOREVER, THREADS
 
 ALWAYS, ON_FAILURE, NEVER = RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE, RestartPolicy.NEVER
 

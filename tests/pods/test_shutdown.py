@@ -24,7 +24,8 @@ from greenroom.pods import (
     Troupe,
 )
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import (
+from tests.pods.test_error_table import THREADS
+from tests.pods.troupes import (
     PATIENCE,
     Diary,
     Hold,
@@ -38,7 +39,6 @@ from tests.pods.cast import (
     send_until_gone,
     troupe_class,
 )
-from tests.pods.test_error_table import THREADS
 
 PATIENT = KubeletConfig(max_restarts=None, connect_timeout=3600.0)
 ALL = Buffers(data=64, control=64, management=64, log=64)

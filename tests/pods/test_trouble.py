@@ -28,7 +28,18 @@ from greenroom.pods import (
     TroupeFailed,
 )
 from greenroom.testing import Simulation, assert_ledger_balanced, explore
-from tests.pods.cast import PATIENCE, Diary, Hold, InThread, Phases, assert_over, doer, fail_with, playing, troupe_class
+from tests.pods.troupes import (
+    PATIENCE,
+    Diary,
+    Hold,
+    InThread,
+    Phases,
+    assert_over,
+    doer,
+    fail_with,
+    playing,
+    troupe_class,
+)
 
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE)
 

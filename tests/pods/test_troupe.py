@@ -14,7 +14,7 @@ import pytest
 from greenroom.errors import NoThread, PodGone, SystemStopped, WaitsForItself
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.cast import (
+from tests.pods.troupes import (
     PATIENCE,
     Diary,
     InThread,

@@ -13,7 +13,7 @@ from greenroom.errors import ConnectTimeout, PodGone, RingFull, SimulationRefuse
 from greenroom.ledger import Ledger
 from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import Simulation, assert_ledger_balanced, explore
-from tests.pods.cast import Diary, doer, troupe_class
+from tests.pods.troupes import Diary, doer, troupe_class
 
 SENT = 12
 REFUSED = (PodGone, ConnectTimeout, RingFull)

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from greenroom.errors import ConfigError
-from greenroom.policy.backoff import Backoff, Streak, next_delay
+from greenroom.policy.backoff import Backoff, Delays, Streak, next_delay
+from greenroom.seededrandom import Random
 
 MANY = 10**6
 NO_JITTER = 0.5
@@ -209,3 +210,27 @@ def test_a_backoff_cannot_be_changed() -> None:
         backoff.max = 2.0  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError):
         Streak().attempt = 1
+
+
+def test_delays_grow_from_failure_to_failure_until_it_has_run_well() -> None:
+    delays = Delays()
+    given = [delays.next(Backoff(min=1.0, max=10.0), ran, 5.0, Random(1)) for ran in (None, 0.5, 4.9, 5.0, None)]
+    assert given == [1.0, 2.0, 4.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(("ran", "failures"), [(None, 2), (0.0, 2), (5.0, 0)])
+def test_failures_in_a_row_are_forgotten_when_it_has_run_well(ran: float | None, failures: int) -> None:
+    delays = Delays()
+    for _ in range(2):
+        delays.next(None, None, 5.0, Random(1))
+    assert delays.in_a_row(ran) == failures
+
+
+def test_chance_is_asked_only_where_there_is_jitter() -> None:
+    random, untouched = Random(1), Random(1)
+    Delays().next(Backoff(min=1.0), None, 5.0, random)
+    Delays().next(None, None, 5.0, random)
+    assert random.random() == untouched.random()
+    delay = Delays().next(Backoff(min=1.0, jitter=0.5), None, 5.0, random)
+    assert delay != 1.0
+    assert 0.5 <= delay <= 1.5

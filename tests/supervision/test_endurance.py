@@ -150,35 +150,32 @@ def test_every_limit_is_reached_exactly_when_it_should_be(play: Play, restarts: 
     "rounds", [pytest.param(20, id="smoke"), pytest.param(2_000, id="full", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("scope", list(Scope))
-def test_a_supervisor_counts_exactly_too(play: Play, scope: Scope, rounds: int) -> None:  # R3, J10, case 30
-    clock = ManualClock()
+async def test_a_supervisor_counts_exactly_too(
+    play: Play, system: ActorSystem, clock: ManualClock, scope: Scope, rounds: int
+) -> None:  # R3, J10, case 30
     play.deadline = 1800.0
     chance = random.Random(7)
-
-    async def program(system: ActorSystem) -> None:
-        for _ in range(rounds):
-            books: list[list[float]] = [[], [], []]
-            children = [ChildSpec(name, Mayfly, (iter(()), book)) for name, book in zip("abc", books, strict=True)]
-            spec = Supervisor.spec(children, scope, intensity=4, period=3.0)
-            supervisor = system.spawn(Supervisor, spec)
-            await supervisor.started()
-            refs = [child.ref for child in await supervisor.ask(WhichChildren())]
-            moments: list[float] = []
-            while supervisor.is_alive:
-                await clock.advance(chance.choice([0.25, 0.5, 1.0, 1.5]))
-                moments.append(clock.now())
-                ref = chance.choice(refs)
-                assert ref is not None
-                ref.tell("die")
-                await clock.advance(0.0)
-            assert first_too_many(moments, 4, 3.0) == len(moments) - 1
-            assert isinstance((await supervisor.terminated()).cause, Boom)
-            group = {Scope.ONE_FOR_ONE: 1, Scope.ONE_FOR_ALL: 3}.get(scope)
-            if group is not None:
-                assert sum(map(len, books)) == 3 + group * (len(moments) - 1)
-        assert system.actors() == []
-
-    play(program, clock=clock)
+    for _ in range(rounds):
+        books: list[list[float]] = [[], [], []]
+        children = [ChildSpec(name, Mayfly, (iter(()), book)) for name, book in zip("abc", books, strict=True)]
+        spec = Supervisor.spec(children, scope, intensity=4, period=3.0)
+        supervisor = system.spawn(Supervisor, spec)
+        await supervisor.started()
+        refs = [child.ref for child in await supervisor.ask(WhichChildren())]
+        moments: list[float] = []
+        while supervisor.is_alive:
+            await clock.advance(chance.choice([0.25, 0.5, 1.0, 1.5]))
+            moments.append(clock.now())
+            ref = chance.choice(refs)
+            assert ref is not None
+            ref.tell("die")
+            await clock.advance(0.0)
+        assert first_too_many(moments, 4, 3.0) == len(moments) - 1
+        assert isinstance((await supervisor.terminated()).cause, Boom)
+        group = {Scope.ONE_FOR_ONE: 1, Scope.ONE_FOR_ALL: 3}.get(scope)
+        if group is not None:
+            assert sum(map(len, books)) == 3 + group * (len(moments) - 1)
+    assert system.actors() == []
 
 
 class Clerk(Actor[int, int]):

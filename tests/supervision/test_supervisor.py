@@ -73,137 +73,108 @@ def test_children_start_in_order_and_the_supervisor_runs_when_all_of_them_do(
     assert stage.take() == ["-c", "-b", "-a"]
 
 
-def test_the_next_child_waits_for_the_one_before(play: Play) -> None:  # J10
+async def test_the_next_child_waits_for_the_one_before(system: ActorSystem) -> None:  # J10
     stage = Stage(AsyncWorker)
-
-    async def program(system: ActorSystem) -> None:
-        gate = stage.hold("+b")
-        supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
-        await gate.entered.wait()
-        await turns(20)
-        assert stage.log == ["+a"]
-        assert supervisor.state is State.STARTING
-        gate.released.set()
-        await supervisor.started()
-        assert stage.log == ["+a", "+b", "+c"]
-
-    play(program)
+    gate = stage.hold("+b")
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
+    await gate.entered.wait()
+    await turns(20)
+    assert stage.log == ["+a"]
+    assert supervisor.state is State.STARTING
+    gate.released.set()
+    await supervisor.started()
+    assert stage.log == ["+a", "+b", "+c"]
 
 
-def test_a_supervisor_without_children_is_a_supervisor(play: Play) -> None:  # J10
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, [])
-        assert await by_name(supervisor) == {}
-        assert (await supervisor.ask(CountChildren())).specs == 0
-
-    play(program)
+async def test_a_supervisor_without_children_is_a_supervisor(system: ActorSystem) -> None:  # J10
+    supervisor = await supervise(system, [])
+    assert await by_name(supervisor) == {}
+    assert (await supervisor.ask(CountChildren())).specs == 0
 
 
 @both
 @pytest.mark.parametrize("error", [Boom, Panic, asyncio.CancelledError], ids=["fail", "panic", "cancelled"])
-def test_when_the_third_cannot_start_the_first_two_are_stopped_in_reverse(
-    play: Play, kind: type[Worker], error: type[BaseException]
+async def test_when_the_third_cannot_start_the_first_two_are_stopped_in_reverse(
+    system: ActorSystem, kind: type[Worker], error: type[BaseException]
 ) -> None:  # case 36
     stage = Stage(kind)
     cause = error("no start")
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        stage.trouble("+c", cause)
-        supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abcd")))
-        await probe.watch(supervisor)
-        with pytest.raises(BaseException) as caught:
-            await supervisor.started()
-        assert caught.value is cause or caught.value.__cause__ is cause
-        notice = await probe.expect_terminated(supervisor)
-        assert notice.cause is cause
-        assert notice.reason.kind is (ExitKind.PANIC if error is Panic else ExitKind.FAIL)
-        assert stage.log == ["+a", "+b", "+c!", "-c", "-b", "-a"]
-        nothing_left(system, probe.ref)
-
-    play(program)
-
-
-def test_a_child_that_cannot_even_be_spawned_fails_the_start_the_same_way(play: Play) -> None:  # case 36
-    stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        children = [*stage.children("ab"), ChildSpec("c", 3), stage.child("d")]
-        supervisor = system.spawn(Supervisor, Supervisor.spec(children))
-        with pytest.raises(TypeError):
-            await supervisor.started()
-        assert isinstance((await supervisor.terminated()).cause, TypeError)
-        assert stage.log == ["+a", "+b", "-b", "-a"]
-        nothing_left(system)
-
-    play(program)
-
-
-def test_a_child_there_is_no_room_for_fails_the_start(play: Play) -> None:  # case 36, J1
-    stage = Stage(AsyncWorker)
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
-        with pytest.raises(TooManyActors):
-            await supervisor.started()
-        assert isinstance((await supervisor.terminated()).cause, TooManyActors)
-        assert stage.log == ["+a", "+b", "-b", "-a"]
-        nothing_left(system)
-
-    play(program, max_actors=3)
-
-
-def test_a_start_that_failed_is_tried_again_as_the_supervisors_own_supervisor_says(play: Play) -> None:  # case 36, M7
-    stage = Stage()
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        stage.trouble("+b", Boom(), Boom())
-        supervisor = system.spawn(
-            Supervisor, Supervisor.spec(stage.children("ab")), supervision=Supervision(backoff=None)
-        )
-        await clock.advance(0.0)
-        assert supervisor.state is State.RUNNING
-        assert stage.log == ["+a", "+b!", "-b", "-a"] * 2 + ["+a", "+b"]
-        assert list(await by_name(supervisor)) == ["a", "b"]
-
-    play(program, clock=clock)
-
-
-def test_a_child_that_fails_while_its_siblings_are_starting_is_seen_to_afterwards(play: Play) -> None:  # J10
-    stage = Stage(AsyncWorker)
-
-    async def program(system: ActorSystem) -> None:
-        gate = stage.hold("+b")
-        supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("ab")), name="top")
-        await gate.entered.wait()
-        first = system.actor("/top/a")
-        assert first is not None
-        first.tell(Boom())
-        await until(lambda: "-a" in stage.log)
-        gate.released.set()
+    probe = TestProbe(system)
+    stage.trouble("+c", cause)
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abcd")))
+    await probe.watch(supervisor)
+    with pytest.raises(BaseException) as caught:
         await supervisor.started()
-        await system.settle()
-        assert stage.log == ["+a", "-a", "+b", "+a"]
-        infos = await by_name(supervisor)
-        assert infos["a"].ref == first
-        assert (infos["a"].state, infos["a"].restarts) == (State.RUNNING, 1)
+    assert caught.value is cause or caught.value.__cause__ is cause
+    notice = await probe.expect_terminated(supervisor)
+    assert notice.cause is cause
+    assert notice.reason.kind is (ExitKind.PANIC if error is Panic else ExitKind.FAIL)
+    assert stage.log == ["+a", "+b", "+c!", "-c", "-b", "-a"]
+    nothing_left(system, probe.ref)
 
-    play(program)
+
+async def test_a_child_that_cannot_even_be_spawned_fails_the_start_the_same_way(system: ActorSystem) -> None:  # case 36
+    stage = Stage()
+    children = [*stage.children("ab"), ChildSpec("c", 3), stage.child("d")]
+    supervisor = system.spawn(Supervisor, Supervisor.spec(children))
+    with pytest.raises(TypeError):
+        await supervisor.started()
+    assert isinstance((await supervisor.terminated()).cause, TypeError)
+    assert stage.log == ["+a", "+b", "-b", "-a"]
+    nothing_left(system)
 
 
-def test_a_spec_that_makes_no_sense_is_refused(play: Play) -> None:  # J9
+@pytest.mark.config(max_actors=3)
+async def test_a_child_there_is_no_room_for_fails_the_start(system: ActorSystem) -> None:  # case 36, J1
+    stage = Stage(AsyncWorker)
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
+    with pytest.raises(TooManyActors):
+        await supervisor.started()
+    assert isinstance((await supervisor.terminated()).cause, TooManyActors)
+    assert stage.log == ["+a", "+b", "-b", "-a"]
+    nothing_left(system)
+
+
+async def test_a_start_that_failed_is_tried_again_as_the_supervisors_own_supervisor_says(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 36, M7
+    stage = Stage()
+    stage.trouble("+b", Boom(), Boom())
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("ab")), supervision=Supervision(backoff=None))
+    await clock.advance(0.0)
+    assert supervisor.state is State.RUNNING
+    assert stage.log == ["+a", "+b!", "-b", "-a"] * 2 + ["+a", "+b"]
+    assert list(await by_name(supervisor)) == ["a", "b"]
+
+
+async def test_a_child_that_fails_while_its_siblings_are_starting_is_seen_to_afterwards(
+    system: ActorSystem,
+) -> None:  # J10
+    stage = Stage(AsyncWorker)
+    gate = stage.hold("+b")
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("ab")), name="top")
+    await gate.entered.wait()
+    first = system.actor("/top/a")
+    assert first is not None
+    first.tell(Boom())
+    await until(lambda: "-a" in stage.log)
+    gate.released.set()
+    await supervisor.started()
+    await system.settle()
+    assert stage.log == ["+a", "-a", "+b", "+a"]
+    infos = await by_name(supervisor)
+    assert infos["a"].ref == first
+    assert (infos["a"].state, infos["a"].restarts) == (State.RUNNING, 1)
+
+
+async def test_a_spec_that_makes_no_sense_is_refused(system: ActorSystem) -> None:  # J9
     stage = Stage()
     with pytest.raises(ConfigError):
         Supervisor.spec([stage.child("a"), stage.child("a")])
     with pytest.raises(ConfigError):
         Supervisor.spec(stage.children("a"), intensity=-1)
-
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(ConfigError):
-            await system.spawn(Supervisor, "no spec", name="wrong").started()
-
-    play(program)
+    with pytest.raises(ConfigError):
+        await system.spawn(Supervisor, "no spec", name="wrong").started()
 
 
 # -- who comes back
@@ -253,75 +224,62 @@ def test_who_comes_back_after_which_end(play: Play, restart: Restart, how: str, 
 
 
 @pytest.mark.parametrize("how", list(END))
-def test_every_end_of_a_permanent_child_counts(play: Play, how: str) -> None:  # case 35
+async def test_every_end_of_a_permanent_child_counts(system: ActorSystem, how: str) -> None:  # case 35
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("a"), intensity=2)
-        ref = (await by_name(supervisor))["a"].ref
-        assert ref is not None
-        for _ in range(2):
-            end(ref, how)
-            await system.settle()
-            assert supervisor.is_alive
+    supervisor = await supervise(system, stage.children("a"), intensity=2)
+    ref = (await by_name(supervisor))["a"].ref
+    assert ref is not None
+    for _ in range(2):
         end(ref, how)
-        await supervisor.terminated()
-        assert stage.log == ["+a", "-a"] * 3
-
-    play(program)
-
-
-def test_a_restart_that_was_asked_for_counts_for_nothing(play: Play) -> None:  # "what counts as a restart"
-    stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("ab"), Scope.ONE_FOR_ALL, intensity=0)
-        ref = (await by_name(supervisor))["a"].ref
-        assert ref is not None
-        for _ in range(5):
-            ref.restart()
-            await system.settle()
-        assert stage.take() == ["+a", "+b"] + ["-a", "+a"] * 5
-        infos = await by_name(supervisor)
-        assert (infos["a"].ref, infos["a"].state, infos["a"].restarts) == (ref, State.RUNNING, 0)
-
-    play(program)
-
-
-def test_the_queue_outlives_a_restart_and_the_failed_message_does_not(play: Play) -> None:  # J10, case 45
-    stage = Stage()
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("a"), intensity=None)
-        ref = (await by_name(supervisor))["a"].ref
-        assert ref is not None
-        for number in range(5):
-            ref.tell(number)
-            ref.tell(Boom())
-        asked = ref.ask("still in order?")
-        assert await asked == "still in order?"
-        assert [message for _, message in stage.heard] == [0, 1, 2, 3, 4, "still in order?"]
-        assert system.dead_letters.count == 0
-        assert (await by_name(supervisor))["a"].restarts == 5
-
-    play(program, clock=clock)
-
-
-def test_a_stop_of_ones_own_drains_the_queue_though_one_comes_back(play: Play) -> None:  # decision 014
-    stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("a"))
-        ref = (await by_name(supervisor))["a"].ref
-        assert ref is not None
-        ref.tell(Behaviors.stopped)
-        ref.tell("too late")
         await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert await ref.ask("open again") == "open again"
+        assert supervisor.is_alive
+    end(ref, how)
+    await supervisor.terminated()
+    assert stage.log == ["+a", "-a"] * 3
 
-    play(program)
+
+async def test_a_restart_that_was_asked_for_counts_for_nothing(
+    system: ActorSystem,
+) -> None:  # "what counts as a restart"
+    stage = Stage()
+    supervisor = await supervise(system, stage.children("ab"), Scope.ONE_FOR_ALL, intensity=0)
+    ref = (await by_name(supervisor))["a"].ref
+    assert ref is not None
+    for _ in range(5):
+        ref.restart()
+        await system.settle()
+    assert stage.take() == ["+a", "+b"] + ["-a", "+a"] * 5
+    infos = await by_name(supervisor)
+    assert (infos["a"].ref, infos["a"].state, infos["a"].restarts) == (ref, State.RUNNING, 0)
+
+
+async def test_the_queue_outlives_a_restart_and_the_failed_message_does_not(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # J10, case 45
+    stage = Stage()
+    supervisor = await supervise(system, stage.children("a"), intensity=None)
+    ref = (await by_name(supervisor))["a"].ref
+    assert ref is not None
+    for number in range(5):
+        ref.tell(number)
+        ref.tell(Boom())
+    asked = ref.ask("still in order?")
+    assert await asked == "still in order?"
+    assert [message for _, message in stage.heard] == [0, 1, 2, 3, 4, "still in order?"]
+    assert system.dead_letters.count == 0
+    assert (await by_name(supervisor))["a"].restarts == 5
+
+
+async def test_a_stop_of_ones_own_drains_the_queue_though_one_comes_back(system: ActorSystem) -> None:  # decision 014
+    stage = Stage()
+    supervisor = await supervise(system, stage.children("a"))
+    ref = (await by_name(supervisor))["a"].ref
+    assert ref is not None
+    ref.tell(Behaviors.stopped)
+    ref.tell("too late")
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert await ref.ask("open again") == "open again"
 
 
 @pytest.mark.parametrize("mailbox", [OnRestart.CLEAR, OnRestart.KEEP, None])

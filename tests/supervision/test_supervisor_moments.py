@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -36,9 +36,6 @@ from tests.supervision.staff import (
     nothing_left,
     supervise,
 )
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Scene:
@@ -164,135 +161,122 @@ every_moment = pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: str
 @every_moment
 @pytest.mark.parametrize("released", [True, False], ids=["goes on", "hangs"])
 @pytest.mark.parametrize("how", ["stop", "kill", "fail", "shutdown"])
-def test_whatever_it_is_doing_a_supervisor_ends_and_leaves_nothing_behind(
-    play: Play, how: str, released: bool, moment: Callable[[Scene], Awaitable[ActorRef[Any, Any]]]
+@pytest.mark.config(stop_timeout=5.0)
+async def test_whatever_it_is_doing_a_supervisor_ends_and_leaves_nothing_behind(
+    system: ActorSystem,
+    clock: ManualClock,
+    how: str,
+    released: bool,
+    moment: Callable[[Scene], Awaitable[ActorRef[Any, Any]]],
 ) -> None:  # J10, case 59
-    clock = ManualClock()
     stage = Stage(AsyncWorker)
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, clock, stage)
-        supervisor = await moment(scene)
-        probe = TestProbe(system)
-        await probe.watch(supervisor)
-        asked = supervisor.ask("anything", timeout=None)
-        if how == "shutdown":
-            system.stop()
-        else:
-            end(supervisor, how)
+    scene = Scene(system, clock, stage)
+    supervisor = await moment(scene)
+    probe = TestProbe(system)
+    await probe.watch(supervisor)
+    asked = supervisor.ask("anything", timeout=None)
+    if how == "shutdown":
+        system.stop()
+    else:
+        end(supervisor, how)
+    await clock.advance(0.0)
+    if released:
+        for gate in stage.gates.values():
+            gate.released.set()
         await clock.advance(0.0)
-        if released:
-            for gate in stage.gates.values():
-                gate.released.set()
-            await clock.advance(0.0)
-        else:
-            await clock.advance(20.0 + GRACE)
-        async with asyncio.timeout(120.0):
-            await supervisor.terminated()
-            with pytest.raises(Exception, match=r"."):
-                await asked
-            if how == "shutdown":
-                await system.stopped()
-        assert [ref.path for ref in system.actors() if ref != probe.ref] == []
-        assert system.snapshot().timers == 0
-        started = [entry[1] for entry in stage.log if entry[0] == "+" and "cancelled" not in entry]
-        stopped = [entry[1] for entry in stage.log if entry[0] == "-"]
-        assert set(started) <= set(stopped)  # whoever came up went down
-
-    play(program, clock=clock, stop_timeout=5.0)
+    else:
+        await clock.advance(20.0 + GRACE)
+    async with asyncio.timeout(120.0):
+        await supervisor.terminated()
+        with pytest.raises(Exception, match=r"."):
+            await asked
+        if how == "shutdown":
+            await system.stopped()
+    assert [ref.path for ref in system.actors() if ref != probe.ref] == []
+    assert system.snapshot().timers == 0
+    started = [entry[1] for entry in stage.log if entry[0] == "+" and "cancelled" not in entry]
+    stopped = [entry[1] for entry in stage.log if entry[0] == "-"]
+    assert set(started) <= set(stopped)  # whoever came up went down
 
 
 @every_moment
-def test_whatever_it_is_doing_a_supervisor_can_be_restarted(
-    play: Play, moment: Callable[[Scene], Awaitable[ActorRef[Any, Any]]]
+@pytest.mark.config(stop_timeout=5.0, supervision=Supervision())
+async def test_whatever_it_is_doing_a_supervisor_can_be_restarted(
+    system: ActorSystem, clock: ManualClock, moment: Callable[[Scene], Awaitable[ActorRef[Any, Any]]]
 ) -> None:  # J10, M6
-    clock = ManualClock()
     stage = Stage(AsyncWorker)
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, clock, stage)
-        supervisor = await moment(scene)
-        supervisor.restart()
-        await clock.advance(0.0)
-        for gate in stage.gates.values():
-            gate.released.set()
-        stage.gates.clear()
-        await clock.advance(10.0)
-        assert supervisor.state is State.RUNNING
-        infos = await by_name(supervisor)
-        assert {name: info.state for name, info in infos.items()} == dict.fromkeys("abc", State.RUNNING)
-        assert {info.restarts for info in infos.values()} == {0}
-        alive = [info.ref for info in infos.values() if info.ref is not None]
-        nothing_left(system, supervisor, *alive)
-        stage.take()
-        await clock.advance(200.0)  # no deadline of the old incarnation is left
-        assert stage.take() == []
-        if moment is not giving_up:  # which allows none
-            alive[1].tell(Boom())
-            await clock.advance(60.0)
-            assert (await by_name(supervisor))["b"].restarts == 1
-
-    play(program, clock=clock, stop_timeout=5.0, supervision=Supervision())
+    scene = Scene(system, clock, stage)
+    supervisor = await moment(scene)
+    supervisor.restart()
+    await clock.advance(0.0)
+    for gate in stage.gates.values():
+        gate.released.set()
+    stage.gates.clear()
+    await clock.advance(10.0)
+    assert supervisor.state is State.RUNNING
+    infos = await by_name(supervisor)
+    assert {name: info.state for name, info in infos.items()} == dict.fromkeys("abc", State.RUNNING)
+    assert {info.restarts for info in infos.values()} == {0}
+    alive = [info.ref for info in infos.values() if info.ref is not None]
+    nothing_left(system, supervisor, *alive)
+    stage.take()
+    await clock.advance(200.0)  # no deadline of the old incarnation is left
+    assert stage.take() == []
+    if moment is not giving_up:  # which allows none
+        alive[1].tell(Boom())
+        await clock.advance(60.0)
+        assert (await by_name(supervisor))["b"].restarts == 1
 
 
 @pytest.mark.parametrize("scope", [Scope.ONE_FOR_ONE, Scope.ONE_FOR_ALL])
-def test_a_deadline_of_an_earlier_incarnation_starts_nobody(play: Play, scope: Scope) -> None:  # J11, decision 014
-    clock = ManualClock()
+async def test_a_deadline_of_an_earlier_incarnation_starts_nobody(
+    system: ActorSystem, clock: ManualClock, scope: Scope
+) -> None:  # J11, decision 014
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("ab"), scope, backoff=Backoff(min=50.0, max=50.0))
-        (await child_of(supervisor, "a")).tell(Boom())
-        await clock.advance(0.0)
-        supervisor.restart()
-        await clock.advance(20.0)
-        (await child_of(supervisor, "a")).tell(Boom())
-        await clock.advance(40.0)  # past the deadline of the incarnation before
-        infos = await by_name(supervisor)
-        assert (infos["a"].state, infos["a"].next_attempt) == (State.RESTARTING, 70.0)
-        await clock.advance(10.0)
-        assert (await by_name(supervisor))["a"].state is State.RUNNING
-
-    play(program, clock=clock)
+    supervisor = await supervise(system, stage.children("ab"), scope, backoff=Backoff(min=50.0, max=50.0))
+    (await child_of(supervisor, "a")).tell(Boom())
+    await clock.advance(0.0)
+    supervisor.restart()
+    await clock.advance(20.0)
+    (await child_of(supervisor, "a")).tell(Boom())
+    await clock.advance(40.0)  # past the deadline of the incarnation before
+    infos = await by_name(supervisor)
+    assert (infos["a"].state, infos["a"].next_attempt) == (State.RESTARTING, 70.0)
+    await clock.advance(10.0)
+    assert (await by_name(supervisor))["a"].state is State.RUNNING
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_child_that_is_ended_while_it_waits_does_not_wait_for_ever(play: Play, how: str) -> None:  # case 35
-    clock = ManualClock()
+async def test_a_child_that_is_ended_while_it_waits_does_not_wait_for_ever(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # case 35
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        children = stage.children("ab", backoff=Backoff(min=10.0, max=10.0))
-        supervisor = await supervise(system, children, intensity=None)
-        (await child_of(supervisor, "a")).tell(Boom())
-        await clock.advance(1.0)
-        end(await child_of(supervisor, "a"), how)
-        await clock.advance(30.0)
-        assert (await by_name(supervisor))["a"].state is State.RUNNING  # permanent is permanent
-        assert await (await child_of(supervisor, "a")).ask("well?") == "well?"
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    children = stage.children("ab", backoff=Backoff(min=10.0, max=10.0))
+    supervisor = await supervise(system, children, intensity=None)
+    (await child_of(supervisor, "a")).tell(Boom())
+    await clock.advance(1.0)
+    end(await child_of(supervisor, "a"), how)
+    await clock.advance(30.0)
+    assert (await by_name(supervisor))["a"].state is State.RUNNING  # permanent is permanent
+    assert await (await child_of(supervisor, "a")).ask("well?") == "well?"
+    assert system.snapshot().timers == 0
 
 
-def test_notices_reach_a_supervisor_whose_mailbox_is_full(play: Play) -> None:  # case 11, "orders and notices"
-    clock = ManualClock()
+async def test_notices_reach_a_supervisor_whose_mailbox_is_full(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 11, "orders and notices"
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        spec = Supervisor.spec(stage.children("abc"), Scope.ONE_FOR_ALL, backoff=Backoff(min=1.0))
-        supervisor = system.spawn(Supervisor, spec, mailbox=MailboxConfig(capacity=1))
-        await supervisor.started()
-        refs = [await child_of(supervisor, name) for name in "abc"]
-        stage.take()
-        for ref in refs:
-            ref.fail(Boom())
-        asked = supervisor.ask(CountChildren())
-        with pytest.raises(MailboxFull):
-            supervisor.tell(CountChildren())
-        assert (await asked).specs == 3
-        await clock.advance(1.0)
-        assert stage.take()[-3:] == ["+a", "+b", "+c"]
-        assert {info.restarts for info in (await by_name(supervisor)).values()} == {1}
-
-    play(program, clock=clock)
+    spec = Supervisor.spec(stage.children("abc"), Scope.ONE_FOR_ALL, backoff=Backoff(min=1.0))
+    supervisor = system.spawn(Supervisor, spec, mailbox=MailboxConfig(capacity=1))
+    await supervisor.started()
+    refs = [await child_of(supervisor, name) for name in "abc"]
+    stage.take()
+    for ref in refs:
+        ref.fail(Boom())
+    asked = supervisor.ask(CountChildren())
+    with pytest.raises(MailboxFull):
+        supervisor.tell(CountChildren())
+    assert (await asked).specs == 3
+    await clock.advance(1.0)
+    assert stage.take()[-3:] == ["+a", "+b", "+c"]
+    assert {info.restarts for info in (await by_name(supervisor)).values()} == {1}

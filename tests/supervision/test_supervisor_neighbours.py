@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspect import isawaitable
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,9 +30,6 @@ from tests.conformance.incarnations import AT_ONCE, soon
 from tests.conformance.incarnations import Gate as Hold
 from tests.conformance.lives import ended
 from tests.supervision.staff import AsyncWorker, Boom, Stage, Worker, both, by_name, child_of, supervise
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 Ref = ActorRef[Any, Any]
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
@@ -86,59 +83,49 @@ COMING_BACK = [TRANSIENT, PERMANENT]
 
 @either
 @both
-def test_a_child_that_is_failed_and_restarted_in_one_breath_runs_in_the_end(
-    play: Play, kind: type[Worker], over: type
+async def test_a_child_that_is_failed_and_restarted_in_one_breath_runs_in_the_end(
+    system: ActorSystem, kind: type[Worker], over: type
 ) -> None:  # J10, M6
-    async def program(system: ActorSystem) -> None:
-        for restart, orders in product(COMING_BACK, [("fail", "restart"), ("restart", "fail")]):
-            stage = Stage(kind)
-            supervisor, ref = await employ(system, over, stage, restart)
-            for order in orders:
-                ref.fail(Boom()) if order == "fail" else ref.restart()
-            await assert_at_work(system, supervisor, ref)
-            assert stage.log.count("+a") == stage.log.count("-a") + 1
-
-    play(program)
+    for restart, orders in product(COMING_BACK, [("fail", "restart"), ("restart", "fail")]):
+        stage = Stage(kind)
+        supervisor, ref = await employ(system, over, stage, restart)
+        for order in orders:
+            ref.fail(Boom()) if order == "fail" else ref.restart()
+        await assert_at_work(system, supervisor, ref)
+        assert stage.log.count("+a") == stage.log.count("-a") + 1
 
 
 @either
 @pytest.mark.parametrize("failing", [False, True], ids=["by its handler", "and from outside too"])
-def test_a_child_whose_handler_raises_after_a_restart_was_asked_for_runs_in_the_end(
-    play: Play, failing: bool, over: type
+async def test_a_child_whose_handler_raises_after_a_restart_was_asked_for_runs_in_the_end(
+    system: ActorSystem, failing: bool, over: type
 ) -> None:  # J10, M6
-    async def program(system: ActorSystem) -> None:
-        for restart in COMING_BACK:
-            supervisor, ref = await employ(system, over, Stage(Patient), restart)
-            held = Held(Boom())
-            ref.tell(held)
-            await held.gate.entered.wait()
-            ref.restart()
-            if failing:
-                ref.fail(Boom())
-            held.gate.opened.set()
-            await assert_at_work(system, supervisor, ref)
-            ref.tell(Boom())  # and it is looked after as before
-            await assert_at_work(system, supervisor, ref)
-
-    play(program)
+    for restart in COMING_BACK:
+        supervisor, ref = await employ(system, over, Stage(Patient), restart)
+        held = Held(Boom())
+        ref.tell(held)
+        await held.gate.entered.wait()
+        ref.restart()
+        if failing:
+            ref.fail(Boom())
+        held.gate.opened.set()
+        await assert_at_work(system, supervisor, ref)
+        ref.tell(Boom())  # and it is looked after as before
+        await assert_at_work(system, supervisor, ref)
 
 
 @either
 @both
-def test_a_failure_that_is_one_too_many_is_the_supervisors_though_a_restart_was_asked_for(
-    play: Play, kind: type[Worker], over: type
+async def test_a_failure_that_is_one_too_many_is_the_supervisors_though_a_restart_was_asked_for(
+    system: ActorSystem, kind: type[Worker], over: type
 ) -> None:  # J10, M7, case 31
     cause = Boom()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor, ref = await employ(system, over, Stage(kind), PERMANENT, intensity=0)
-        ref.fail(cause)
-        ref.restart()
-        reason = await ended(system, supervisor)
-        assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
-        assert not ref.is_alive
-
-    play(program)
+    supervisor, ref = await employ(system, over, Stage(kind), PERMANENT, intensity=0)
+    ref.fail(cause)
+    ref.restart()
+    reason = await ended(system, supervisor)
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
+    assert not ref.is_alive
 
 
 # -- a failure at the end
@@ -166,62 +153,52 @@ sync_or_not = pytest.mark.parametrize("kind", [Worker, Patient], ids=["sync", "a
 
 @either
 @sync_or_not
-def test_a_transient_child_that_fails_at_its_end_has_failed_and_comes_back(
-    play: Play, kind: type[Worker], over: type
+async def test_a_transient_child_that_fails_at_its_end_has_failed_and_comes_back(
+    system: ActorSystem, kind: type[Worker], over: type
 ) -> None:  # J10, case 35
-    async def program(system: ActorSystem) -> None:
-        for how in ("kill", "stop"):
-            stage = Stage(kind)
-            probe = TestProbe(system)
-            supervisor, ref = await employ(system, over, stage, TRANSIENT)
-            await probe.watch(ref)
-            await raise_at_its_end(ref, kind, how, Boom())
-            await assert_at_work(system, supervisor, ref)
-            assert stage.take() == ["+a", "-a", "+a"]
-            await probe.expect_no()  # it has not ended
-
-    play(program)
+    for how in ("kill", "stop"):
+        stage = Stage(kind)
+        probe = TestProbe(system)
+        supervisor, ref = await employ(system, over, stage, TRANSIENT)
+        await probe.watch(ref)
+        await raise_at_its_end(ref, kind, how, Boom())
+        await assert_at_work(system, supervisor, ref)
+        assert stage.take() == ["+a", "-a", "+a"]
+        await probe.expect_no()  # it has not ended
 
 
 @either
 @sync_or_not
-def test_the_failure_of_a_transient_child_at_its_end_counts_for_the_limit(
-    play: Play, kind: type[Worker], over: type
+async def test_the_failure_of_a_transient_child_at_its_end_counts_for_the_limit(
+    system: ActorSystem, kind: type[Worker], over: type
 ) -> None:  # J10, case 31
     cause = Boom()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor, ref = await employ(system, over, Stage(kind), TRANSIENT, intensity=0)
-        await raise_at_its_end(ref, kind, "stop", cause)
-        assert (await ended(system, supervisor)).cause is cause
-        assert not ref.is_alive
-
-    play(program)
+    supervisor, ref = await employ(system, over, Stage(kind), TRANSIENT, intensity=0)
+    await raise_at_its_end(ref, kind, "stop", cause)
+    assert (await ended(system, supervisor)).cause is cause
+    assert not ref.is_alive
 
 
 @sync_or_not
 @pytest.mark.parametrize("employed", [False, True], ids=["plain", "temporary"])
-def test_one_that_is_not_to_be_restarted_and_fails_at_its_end_ends_with_the_failure(
-    play: Play, employed: bool, kind: type[Worker]
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_one_that_is_not_to_be_restarted_and_fails_at_its_end_ends_with_the_failure(
+    system: ActorSystem, employed: bool, kind: type[Worker]
 ) -> None:  # M5, J10, case 35
     cause = Boom()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref: Ref
-        if employed:
-            supervisor, ref = await employ(system, Supervisor, Stage(kind), TEMPORARY)
-        else:
-            supervisor, ref = probe.ref, system.spawn(kind, Stage(kind), "a")
-        await probe.watch(ref)
-        await raise_at_its_end(ref, kind, "stop", cause)
-        reason = await ended(system, ref)
-        assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
-        assert (await probe.expect_terminated(ref)).reason.cause is cause
-        if employed:
-            assert await by_name(supervisor) == {}
-
-    play(program, supervision=AT_ONCE)
+    probe = TestProbe(system)
+    ref: Ref
+    if employed:
+        supervisor, ref = await employ(system, Supervisor, Stage(kind), TEMPORARY)
+    else:
+        supervisor, ref = probe.ref, system.spawn(kind, Stage(kind), "a")
+    await probe.watch(ref)
+    await raise_at_its_end(ref, kind, "stop", cause)
+    reason = await ended(system, ref)
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
+    assert (await probe.expect_terminated(ref)).reason.cause is cause
+    if employed:
+        assert await by_name(supervisor) == {}
 
 
 # -- who stops first
@@ -253,26 +230,22 @@ def revive_by_request(name: str) -> Any:
     [revive_with_group("a"), revive_with_group("b"), revive_by_request("a"), revive_by_request("b")],
     ids=["a with its group", "b with its group", "a by request", "b by request"],
 )
-def test_children_stop_in_the_reverse_of_their_list_also_when_one_was_revived(
-    play: Play, revive: Any, how: str, kind: type[Worker]
+async def test_children_stop_in_the_reverse_of_their_list_also_when_one_was_revived(
+    system: ActorSystem, revive: Any, how: str, kind: type[Worker]
 ) -> None:  # J10, M5, "stop order"
     stage = Stage(kind)
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("abc", restart=TRANSIENT), Scope.ONE_FOR_ALL)
-        await revive(system, supervisor)
-        infos = await by_name(supervisor)
-        assert {name: info.state for name, info in infos.items()} == dict.fromkeys("abc", State.RUNNING)
-        assert list(infos) == ["a", "b", "c"]
-        stage.take()
-        if how == "shutdown":
-            await system.shutdown()
-        else:
-            supervisor.stop() if how == "stop" else supervisor.restart()
-            await system.settle()
-        assert stage.take()[:3] == ["-c", "-b", "-a"]
-
-    play(program)
+    supervisor = await supervise(system, stage.children("abc", restart=TRANSIENT), Scope.ONE_FOR_ALL)
+    await revive(system, supervisor)
+    infos = await by_name(supervisor)
+    assert {name: info.state for name, info in infos.items()} == dict.fromkeys("abc", State.RUNNING)
+    assert list(infos) == ["a", "b", "c"]
+    stage.take()
+    if how == "shutdown":
+        await system.shutdown()
+    else:
+        supervisor.stop() if how == "stop" else supervisor.restart()
+        await system.settle()
+    assert stage.take()[:3] == ["-c", "-b", "-a"]
 
 
 # -- refs of former actors
@@ -280,36 +253,34 @@ def test_children_stop_in_the_reverse_of_their_list_also_when_one_was_revived(
 
 @pytest.mark.parametrize("about", [StopChild, RestartChild, DeleteChild])
 @pytest.mark.parametrize("how", ["by request", "with its group", "as a new child"])
-def test_the_ref_of_a_former_actor_names_no_child_that_has_a_new_one(play: Play, how: str, about: Any) -> None:  # J10
+async def test_the_ref_of_a_former_actor_names_no_child_that_has_a_new_one(
+    system: ActorSystem, how: str, about: Any
+) -> None:  # J10
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("ab", restart=TRANSIENT), Scope.ONE_FOR_ALL)
-        old = await child_of(supervisor, "a")
-        if how == "with its group":
-            old.stop()
-            await system.settle()
-            (await child_of(supervisor, "b")).tell(Boom())
-            await system.settle()
+    supervisor = await supervise(system, stage.children("ab", restart=TRANSIENT), Scope.ONE_FOR_ALL)
+    old = await child_of(supervisor, "a")
+    if how == "with its group":
+        old.stop()
+        await system.settle()
+        (await child_of(supervisor, "b")).tell(Boom())
+        await system.settle()
+    else:
+        await supervisor.ask(StopChild(old))
+        await supervisor.ask(StopChild(old))  # its last ref still names it
+        if how == "as a new child":
+            await supervisor.ask(DeleteChild(old))
+            await supervisor.ask(StartChild(stage.child("a")))
         else:
-            await supervisor.ask(StopChild(old))
-            await supervisor.ask(StopChild(old))  # its last ref still names it
-            if how == "as a new child":
-                await supervisor.ask(DeleteChild(old))
-                await supervisor.ask(StartChild(stage.child("a")))
-            else:
-                await supervisor.ask(RestartChild(old))
-        new = await child_of(supervisor, "a")
-        assert (new.path, new != old, old.is_alive) == (old.path, True, False)
-        stage.take()
-        with pytest.raises(NoSuchChild) as caught:
-            await supervisor.ask(about(old))
-        assert caught.value.ref == supervisor
-        assert str(old) in str(caught.value)
-        assert (new.state, supervisor.state, stage.log) == (State.RUNNING, State.RUNNING, [])
-        assert await child_of(supervisor, "a") == new
-        await supervisor.ask(StopChild(new))
-        await supervisor.ask(DeleteChild(new))
-        assert list(await by_name(supervisor)) == ["b"]
-
-    play(program)
+            await supervisor.ask(RestartChild(old))
+    new = await child_of(supervisor, "a")
+    assert (new.path, new != old, old.is_alive) == (old.path, True, False)
+    stage.take()
+    with pytest.raises(NoSuchChild) as caught:
+        await supervisor.ask(about(old))
+    assert caught.value.ref == supervisor
+    assert str(old) in str(caught.value)
+    assert (new.state, supervisor.state, stage.log) == (State.RUNNING, State.RUNNING, [])
+    assert await child_of(supervisor, "a") == new
+    await supervisor.ask(StopChild(new))
+    await supervisor.ask(DeleteChild(new))
+    assert list(await by_name(supervisor)) == ["b"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,9 +31,6 @@ from greenroom import (
     props,
 )
 from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, by_name, end, supervise
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 SEEDS = [*range(6), 14, 21, 22, 25, 28, 38]  # each of the latter has found something
 STEPS = 60
@@ -86,116 +83,107 @@ class Storm:
 @pytest.mark.parametrize("kind", [Worker, AsyncWorker], ids=["sync", "async"])
 @pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: str(scope.value))
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_supervisor_comes_out_of_any_storm(play: Play, seed: int, scope: Scope, kind: type[Worker]) -> None:  # J10
-    clock = ManualClock()
+async def test_a_supervisor_comes_out_of_any_storm(
+    system: ActorSystem, clock: ManualClock, seed: int, scope: Scope, kind: type[Worker]
+) -> None:  # J10
     stage = Stage(kind)
-
-    async def program(system: ActorSystem) -> None:
-        storm = Storm(seed, system, clock, stage)
-        supervisor = await supervise(system, [storm.spec(name) for name in "abcd"], scope, intensity=None, name="top")
-        for _ in range(STEPS):
-            await storm.step(supervisor)
-        await storm.calm()
-        assert supervisor.state is State.RUNNING
-        assert all(one.done() for one in storm.asked)
-        for one in storm.asked:
-            with suppress(GreenroomError, Boom):
-                await one
-        for name, info in (await by_name(supervisor)).items():
-            assert info.next_attempt is None
-            if info.ref is None:
-                assert system.actor(f"/top/{name}") is None
-                continue
-            assert info.ref == system.actor(f"/top/{name}")
-            assert info.state is info.ref.state is State.RUNNING
-            assert await info.ref.ask("well?") == "well?"
-        alive = sorted(ref.path for ref in system.actors() if ref != supervisor)
-        assert alive == sorted(f"/top/{name}" for name, info in (await by_name(supervisor)).items() if info.ref)
-        counts = await supervisor.ask(CountChildren())
-        assert (counts.active, counts.restarting) == (len(alive), 0)
-        assert system.snapshot().timers == 0
-        supervisor.stop()
-        await clock.advance(0.0)
-        assert system.actors() == []
-
-    play(program, clock=clock)
+    storm = Storm(seed, system, clock, stage)
+    supervisor = await supervise(system, [storm.spec(name) for name in "abcd"], scope, intensity=None, name="top")
+    for _ in range(STEPS):
+        await storm.step(supervisor)
+    await storm.calm()
+    assert supervisor.state is State.RUNNING
+    assert all(one.done() for one in storm.asked)
+    for one in storm.asked:
+        with suppress(GreenroomError, Boom):
+            await one
+    for name, info in (await by_name(supervisor)).items():
+        assert info.next_attempt is None
+        if info.ref is None:
+            assert system.actor(f"/top/{name}") is None
+            continue
+        assert info.ref == system.actor(f"/top/{name}")
+        assert info.state is info.ref.state is State.RUNNING
+        assert await info.ref.ask("well?") == "well?"
+    alive = sorted(ref.path for ref in system.actors() if ref != supervisor)
+    assert alive == sorted(f"/top/{name}" for name, info in (await by_name(supervisor)).items() if info.ref)
+    counts = await supervisor.ask(CountChildren())
+    assert (counts.active, counts.restarting) == (len(alive), 0)
+    assert system.snapshot().timers == 0
+    supervisor.stop()
+    await clock.advance(0.0)
+    assert system.actors() == []
 
 
 @pytest.mark.parametrize("restart", list(Restart))
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_dynamic_supervisor_comes_out_of_any_storm(play: Play, seed: int, restart: Restart) -> None:  # J10
-    clock = ManualClock()
+async def test_a_dynamic_supervisor_comes_out_of_any_storm(
+    system: ActorSystem, clock: ManualClock, seed: int, restart: Restart
+) -> None:  # J10
     stage = Stage(AsyncWorker)
     chance = random.Random(seed)
-
-    async def program(system: ActorSystem) -> None:
-        template = ChildSpec("worker", AsyncWorker, (stage,), restart=restart, shutdown=1.0)
-        spec = DynamicSupervisor.spec(template, intensity=None, backoff=Backoff(min=0.5, max=1.0))
-        supervisor: ActorRef[Any, Any] = system.spawn(DynamicSupervisor, spec, name="crowd")
-        asked: list[Asked[Any]] = []
-        for number in range(STEPS * 3):
-            children = [ref for ref in system.actors() if ref != supervisor]
-            ref = chance.choice(children) if children else None
-            if ref is None or chance.random() < 0.5:
-                if chance.random() < 0.2:
-                    stage.trouble(f"+{number}", Boom("no start"))
-                asked.append(supervisor.ask(StartChild(str(number)), timeout=None))
-            elif chance.random() < 0.3:
-                asked.append(supervisor.ask(StopChild(ref if chance.random() < 0.5 else ref.name), timeout=None))
-            else:
-                end(ref, chance.choice(list(END)))
-            if chance.random() < 0.4:
-                await clock.advance(chance.choice([0.0, 0.25, 0.5]))
-        await clock.advance(30.0)
-        assert supervisor.state is State.RUNNING
-        assert all(one.done() for one in asked)
-        for one in asked:
-            with suppress(GreenroomError, Boom):
-                await one
-        refs = [info.ref for info in await supervisor.ask(WhichChildren())]
-        assert sorted(str(ref) for ref in refs) == sorted(str(ref) for ref in system.actors() if ref != supervisor)
-        for one_ref in refs:
-            assert one_ref is not None
-            assert await one_ref.ask("well?") == "well?"
-        assert system.snapshot().timers == 0
-
-    play(program, clock=clock)
+    template = ChildSpec("worker", AsyncWorker, (stage,), restart=restart, shutdown=1.0)
+    spec = DynamicSupervisor.spec(template, intensity=None, backoff=Backoff(min=0.5, max=1.0))
+    supervisor: ActorRef[Any, Any] = system.spawn(DynamicSupervisor, spec, name="crowd")
+    asked: list[Asked[Any]] = []
+    for number in range(STEPS * 3):
+        children = [ref for ref in system.actors() if ref != supervisor]
+        ref = chance.choice(children) if children else None
+        if ref is None or chance.random() < 0.5:
+            if chance.random() < 0.2:
+                stage.trouble(f"+{number}", Boom("no start"))
+            asked.append(supervisor.ask(StartChild(str(number)), timeout=None))
+        elif chance.random() < 0.3:
+            asked.append(supervisor.ask(StopChild(ref if chance.random() < 0.5 else ref.name), timeout=None))
+        else:
+            end(ref, chance.choice(list(END)))
+        if chance.random() < 0.4:
+            await clock.advance(chance.choice([0.0, 0.25, 0.5]))
+    await clock.advance(30.0)
+    assert supervisor.state is State.RUNNING
+    assert all(one.done() for one in asked)
+    for one in asked:
+        with suppress(GreenroomError, Boom):
+            await one
+    refs = [info.ref for info in await supervisor.ask(WhichChildren())]
+    assert sorted(str(ref) for ref in refs) == sorted(str(ref) for ref in system.actors() if ref != supervisor)
+    for one_ref in refs:
+        assert one_ref is not None
+        assert await one_ref.ask("well?") == "well?"
+    assert system.snapshot().timers == 0
 
 
-def test_every_kind_of_factory_makes_a_child(play: Play) -> None:  # J10, `spawn`
+async def test_every_kind_of_factory_makes_a_child(system: ActorSystem) -> None:  # J10, `spawn`
     stage = Stage()
 
-    async def program(system: ActorSystem) -> None:
-        def handler(ctx: Any, message: Any) -> Any:
-            if isinstance(message, BaseException):
-                raise message
-            return message
+    def handler(ctx: Any, message: Any) -> Any:
+        if isinstance(message, BaseException):
+            raise message
+        return message
 
-        async def slow_handler(ctx: Any, message: Any) -> Any:
-            return handler(ctx, message)
+    async def slow_handler(ctx: Any, message: Any) -> Any:
+        return handler(ctx, message)
 
-        factories: dict[str, Any] = {
-            "class": ChildSpec("class", Worker, (stage, "class")),
-            "callable": ChildSpec("callable", lambda: Worker(stage, "callable")),
-            "props": ChildSpec("props", props(Worker, stage, "props")),
-            "function": ChildSpec("function", handler),
-            "async": ChildSpec("async", slow_handler),
-            "behavior": ChildSpec("behavior", Behaviors.receive(handler)),
-            "supervisor": ChildSpec("supervisor", Supervisor, (Supervisor.spec(stage.children("x")),)),
-        }
-        supervisor = await supervise(system, list(factories.values()), intensity=None)
-        infos = await by_name(supervisor)
-        assert list(infos) == list(factories)
-        for name, info in infos.items():
-            assert info.ref is not None
-            if name == "supervisor":
-                info.ref.fail(Boom())
-            else:
-                info.ref.tell(Boom())
-            await system.settle()
-            assert (await by_name(supervisor))[name].restarts == 1
-            assert info.ref.state is State.RUNNING
-            if name != "supervisor":
-                assert await info.ref.ask("well?") == "well?"
-
-    play(program)
+    factories: dict[str, Any] = {
+        "class": ChildSpec("class", Worker, (stage, "class")),
+        "callable": ChildSpec("callable", lambda: Worker(stage, "callable")),
+        "props": ChildSpec("props", props(Worker, stage, "props")),
+        "function": ChildSpec("function", handler),
+        "async": ChildSpec("async", slow_handler),
+        "behavior": ChildSpec("behavior", Behaviors.receive(handler)),
+        "supervisor": ChildSpec("supervisor", Supervisor, (Supervisor.spec(stage.children("x")),)),
+    }
+    supervisor = await supervise(system, list(factories.values()), intensity=None)
+    infos = await by_name(supervisor)
+    assert list(infos) == list(factories)
+    for name, info in infos.items():
+        assert info.ref is not None
+        if name == "supervisor":
+            info.ref.fail(Boom())
+        else:
+            info.ref.tell(Boom())
+        await system.settle()
+        assert (await by_name(supervisor))[name].restarts == 1
+        assert info.ref.state is State.RUNNING
+        if name != "supervisor":
+            assert await info.ref.ask("well?") == "well?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.conformance.askers import until
 from tests.conformance.incarnations import AT_ONCE
 from tests.conformance.lives import TRANSITIONS
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 MANY = 2 * KEPT + 100
 
 
@@ -26,22 +23,20 @@ class Plain(Actor[Any, Any]):
         return message
 
 
-def test_the_history_of_an_actor_keeps_its_last_thousand_states(play: Play) -> None:  # M1
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Plain, supervision=AT_ONCE)
-        for _ in range(400):
-            ref.restart()
-            await ref.ask("again")
-        assert len(ref.history) == 1000
-        assert ref.history[0] is not State.CREATED
-        assert all(there in TRANSITIONS[here] for here, there in pairwise(ref.history))
-        assert ref.history[-1:] == (State.RUNNING,)
-        ref.stop()
-        await ref.terminated()
-        assert len(ref.history) == 1000
-        assert ref.history[-1:] == (State.TERMINATED,)
-
-    play(program, history=True)
+@pytest.mark.config(history=True)
+async def test_the_history_of_an_actor_keeps_its_last_thousand_states(system: ActorSystem) -> None:  # M1
+    ref = system.spawn(Plain, supervision=AT_ONCE)
+    for _ in range(400):
+        ref.restart()
+        await ref.ask("again")
+    assert len(ref.history) == 1000
+    assert ref.history[0] is not State.CREATED
+    assert all(there in TRANSITIONS[here] for here, there in pairwise(ref.history))
+    assert ref.history[-1:] == (State.RUNNING,)
+    ref.stop()
+    await ref.terminated()
+    assert len(ref.history) == 1000
+    assert ref.history[-1:] == (State.TERMINATED,)
 
 
 def test_the_report_counts_those_that_were_forced_and_names_a_thousand(caplog: pytest.LogCaptureFixture) -> None:  # M11

@@ -24,147 +24,126 @@ def tell_all(ref: ActorRef[Any, Any]) -> None:
         ref.tell(number)
 
 
-def test_a_message_is_in_hand_while_its_handler_is_suspended(play: Play) -> None:  # B4
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
-        entered = asyncio.Event()
+async def test_a_message_is_in_hand_while_its_handler_is_suspended(system: ActorSystem) -> None:  # B4
+    gate = asyncio.Event()
+    entered = asyncio.Event()
 
-        async def hold(ctx: Context, message: Any) -> None:
-            entered.set()
-            await gate.wait()
+    async def hold(ctx: Context, message: Any) -> None:
+        entered.set()
+        await gate.wait()
 
-        ref = system.spawn(hold)
-        tell_all(ref)
-        await entered.wait()
-        for ledger in (assert_ledger_balanced(system, ref), assert_ledger_balanced(system)):
-            assert ledger == Ledger(sent=3, in_hand=1, queued=2)
-        gate.set()
-        await system.settle()
-        assert system.ledger(ref) == Ledger(sent=3, handled=3)
-
-    play(program)
+    ref = system.spawn(hold)
+    tell_all(ref)
+    await entered.wait()
+    for ledger in (assert_ledger_balanced(system, ref), assert_ledger_balanced(system)):
+        assert ledger == Ledger(sent=3, in_hand=1, queued=2)
+    gate.set()
+    await system.settle()
+    assert system.ledger(ref) == Ledger(sent=3, handled=3)
 
 
-def test_a_handler_finds_its_own_message_in_hand(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        def look(ctx: Context, message: Any) -> Ledger:
-            ledger: Ledger = ctx.system.ledger(ctx.self)
-            return ledger
+async def test_a_handler_finds_its_own_message_in_hand(system: ActorSystem) -> None:
+    def look(ctx: Context, message: Any) -> Ledger:
+        ledger: Ledger = ctx.system.ledger(ctx.self)
+        return ledger
 
-        ref = system.spawn(look)
-        assert await ref.ask("look") == Ledger(sent=1, in_hand=1)
-
-    play(program)
+    ref = system.spawn(look)
+    assert await ref.ask("look") == Ledger(sent=1, in_hand=1)
 
 
 @pytest.mark.parametrize("how", [ActorRef.stop, ActorRef.kill])
-def test_a_message_whose_handler_is_broken_off_is_in_one_column_too(play: Play, how: Any) -> None:  # B4
-    clock = ManualClock()
+async def test_a_message_whose_handler_is_broken_off_is_in_one_column_too(
+    system: ActorSystem, clock: ManualClock, how: Any
+) -> None:  # B4
+    async def hold(ctx: Context, message: Any) -> None:
+        await asyncio.Event().wait()
 
-    async def program(system: ActorSystem) -> None:
-        async def hold(ctx: Context, message: Any) -> None:
-            await asyncio.Event().wait()
-
-        ref = system.spawn(hold)
-        tell_all(ref)
-        await clock.advance(0.0)
-        how(ref)
-        await clock.advance(10.0)
-        assert not ref.is_alive
-        ledger = assert_ledger_balanced(system, ref)
-        assert (ledger.sent, ledger.in_hand, ledger.queued, ledger.lost) == (3, 0, 0, 0)
-        assert ledger.dead_lettered >= 2
-        assert_ledger_balanced(system)
-
-    play(program, clock=clock)
+    ref = system.spawn(hold)
+    tell_all(ref)
+    await clock.advance(0.0)
+    how(ref)
+    await clock.advance(10.0)
+    assert not ref.is_alive
+    ledger = assert_ledger_balanced(system, ref)
+    assert (ledger.sent, ledger.in_hand, ledger.queued, ledger.lost) == (3, 0, 0, 0)
+    assert ledger.dead_lettered >= 2
+    assert_ledger_balanced(system)
 
 
-def test_a_tick_discarded_after_its_timer_was_cancelled_is_dropped(play: Play) -> None:  # B4, case 49
-    clock = ManualClock()
+async def test_a_tick_discarded_after_its_timer_was_cancelled_is_dropped(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # B4, case 49
+    gate = asyncio.Event()
 
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
-
-        async def cancel(ctx: Context, message: Any) -> None:
-            if message == "go":
-                timer = ctx.send_after(1.0, ctx.self, "tick")
-                await gate.wait()
-                timer.cancel()
-
-        ref = system.spawn(cancel)
-        ref.tell("go")
-        await clock.advance(2.0)
-        assert system.ledger(ref) == Ledger(sent=2, in_hand=1, queued=1)
-        gate.set()
-        await system.settle()
-        assert system.ledger(ref) == Ledger(sent=2, handled=1, dropped=1)
-
-    play(program, clock=clock)
-
-
-def test_notices_are_not_in_the_ledger(play: Play) -> None:  # B4
-    async def program(system: ActorSystem) -> None:
-        class Watcher(Actor[Any, Any]):
-            ended = 0
-
-            def receive(self, message: Any) -> int:
-                if isinstance(message, ActorRef):
-                    self.ctx.watch(message)
-                    message.stop()
-                return self.ended
-
-            def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
-                self.ended += 1
-
-        ref = system.spawn(Watcher)
-        ref.tell(system.spawn(noted))
-        await system.settle()
-        assert await ref.ask("how many?") == 1
-        assert system.ledger() == Ledger(sent=2, handled=2)
-
-    play(program)
-
-
-def test_the_count_of_dead_letters_is_everything_published_there(play: Play) -> None:  # M10
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
-
-        async def late(ctx: Context, message: Any) -> Any:
+    async def cancel(ctx: Context, message: Any) -> None:
+        if message == "go":
+            timer = ctx.send_after(1.0, ctx.self, "tick")
             await gate.wait()
-            return message
+            timer.cancel()
 
-        asked = system.spawn(late)
-        with pytest.raises(AskTimeout):
-            await asked.ask("x", timeout=0.0)
-        gate.set()
-        tell_all(system.spawn(lambda ctx, message: Behaviors.unhandled))
-        ended = system.spawn(noted)
-        tell_all(ended)
-        ended.stop()
-        await system.settle()
-        ledger = system.ledger()
-        assert (ledger.dead_lettered, ledger.unhandled, ledger.late_replies) == (3, 3, 1)
-        assert system.dead_letters.count == 7
-        assert sum(system.dead_letters.by_reason.values()) == 7
-
-    play(program)
+    ref = system.spawn(cancel)
+    ref.tell("go")
+    await clock.advance(2.0)
+    assert system.ledger(ref) == Ledger(sent=2, in_hand=1, queued=1)
+    gate.set()
+    await system.settle()
+    assert system.ledger(ref) == Ledger(sent=2, handled=1, dropped=1)
 
 
-def test_a_ledger_is_a_frozen_value_that_can_be_read(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(noted)
-        tell_all(ref)
-        await system.settle()
-        ledger = system.ledger(ref)
-        assert ledger == Ledger(sent=3, handled=3) == system.ledger()
-        assert str(ledger) == "sent 3, handled 3"
-        assert ledger.accounted == 3
-        with pytest.raises(FrozenInstanceError):
-            ledger.sent = 4  # type: ignore[misc]
-        ref.tell("more")
-        assert ledger.sent == 3
+async def test_notices_are_not_in_the_ledger(system: ActorSystem) -> None:  # B4
+    class Watcher(Actor[Any, Any]):
+        ended = 0
 
-    play(program)
+        def receive(self, message: Any) -> int:
+            if isinstance(message, ActorRef):
+                self.ctx.watch(message)
+                message.stop()
+            return self.ended
+
+        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            self.ended += 1
+
+    ref = system.spawn(Watcher)
+    ref.tell(system.spawn(noted))
+    await system.settle()
+    assert await ref.ask("how many?") == 1
+    assert system.ledger() == Ledger(sent=2, handled=2)
+
+
+async def test_the_count_of_dead_letters_is_everything_published_there(system: ActorSystem) -> None:  # M10
+    gate = asyncio.Event()
+
+    async def late(ctx: Context, message: Any) -> Any:
+        await gate.wait()
+        return message
+
+    asked = system.spawn(late)
+    with pytest.raises(AskTimeout):
+        await asked.ask("x", timeout=0.0)
+    gate.set()
+    tell_all(system.spawn(lambda ctx, message: Behaviors.unhandled))
+    ended = system.spawn(noted)
+    tell_all(ended)
+    ended.stop()
+    await system.settle()
+    ledger = system.ledger()
+    assert (ledger.dead_lettered, ledger.unhandled, ledger.late_replies) == (3, 3, 1)
+    assert system.dead_letters.count == 7
+    assert sum(system.dead_letters.by_reason.values()) == 7
+
+
+async def test_a_ledger_is_a_frozen_value_that_can_be_read(system: ActorSystem) -> None:
+    ref = system.spawn(noted)
+    tell_all(ref)
+    await system.settle()
+    ledger = system.ledger(ref)
+    assert ledger == Ledger(sent=3, handled=3) == system.ledger()
+    assert str(ledger) == "sent 3, handled 3"
+    assert ledger.accounted == 3
+    with pytest.raises(FrozenInstanceError):
+        ledger.sent = 4  # type: ignore[misc]
+    ref.tell("more")
+    assert ledger.sent == 3
 
 
 @pytest.mark.parametrize(

@@ -53,24 +53,23 @@ class SteppedClock:
         return self.time
 
 
-def test_one_actor_more_than_the_table_holds_is_refused(play: Play) -> None:  # J1
-    async def program(system: ActorSystem) -> None:
-        first, _, third = (system.spawn(Quiet) for _ in range(3))
-        with pytest.raises(TooManyActors) as caught:
-            system.spawn(Quiet)
-        assert (caught.value.limit, caught.value.code) == (3, "too_many_actors")
-        assert len(system.actors()) == 3
-        first.stop()
-        await first.terminated()
-        assert system.spawn(Quiet).is_alive
-        with pytest.raises(TooManyActors):
-            system.spawn(Quiet)
-        assert third.is_alive
-
-    play(program, max_actors=3)
+@pytest.mark.config(max_actors=3)
+async def test_one_actor_more_than_the_table_holds_is_refused(system: ActorSystem) -> None:  # J1
+    first, _, third = (system.spawn(Quiet) for _ in range(3))
+    with pytest.raises(TooManyActors) as caught:
+        system.spawn(Quiet)
+    assert (caught.value.limit, caught.value.code) == (3, "too_many_actors")
+    assert len(system.actors()) == 3
+    first.stop()
+    await first.terminated()
+    assert system.spawn(Quiet).is_alive
+    with pytest.raises(TooManyActors):
+        system.spawn(Quiet)
+    assert third.is_alive
 
 
-def test_a_handler_is_told_that_the_table_is_full_and_may_go_on(play: Play) -> None:  # J1
+@pytest.mark.config(max_actors=2)
+async def test_a_handler_is_told_that_the_table_is_full_and_may_go_on(system: ActorSystem) -> None:  # J1
     class Parent(Actor[str, Any]):
         def receive(self, message: str) -> object:
             self.ctx.spawn(Quiet)
@@ -80,30 +79,26 @@ def test_a_handler_is_told_that_the_table_is_full_and_may_go_on(play: Play) -> N
                 return error.limit
             return "not refused"
 
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Parent)
-        assert await parent.ask("go") == 2
-        assert parent.is_alive
-
-    play(program, max_actors=2)
+    parent = system.spawn(Parent)
+    assert await parent.ask("go") == 2
+    assert parent.is_alive
 
 
-def test_the_mailbox_of_the_config_is_that_of_actors_spawned_without_one(play: Play) -> None:  # J1
-    async def program(system: ActorSystem) -> None:
-        small = system.spawn(Quiet)
-        large = system.spawn(Quiet, mailbox=MailboxConfig(capacity=3))
-        for room, ref in ((1, small), (3, large)):
-            for number in range(room):
-                ref.tell(number)
-            with pytest.raises(MailboxFull) as caught:
-                ref.tell("too much")
-            assert (caught.value.message, caught.value.ref, caught.value.capacity) == ("too much", ref, room)
-            assert caught.value.code == "mailbox_full"
-
-    play(program, mailbox=MailboxConfig(capacity=1))
+@pytest.mark.config(mailbox=MailboxConfig(capacity=1))
+async def test_the_mailbox_of_the_config_is_that_of_actors_spawned_without_one(system: ActorSystem) -> None:  # J1
+    small = system.spawn(Quiet)
+    large = system.spawn(Quiet, mailbox=MailboxConfig(capacity=3))
+    for room, ref in ((1, small), (3, large)):
+        for number in range(room):
+            ref.tell(number)
+        with pytest.raises(MailboxFull) as caught:
+            ref.tell("too much")
+        assert (caught.value.message, caught.value.ref, caught.value.capacity) == ("too much", ref, room)
+        assert caught.value.code == "mailbox_full"
 
 
-def test_children_have_the_mailbox_of_the_config_too(play: Play) -> None:
+@pytest.mark.config(mailbox=MailboxConfig(capacity=2, overflow=Overflow.DROP_OLD))
+async def test_children_have_the_mailbox_of_the_config_too(system: ActorSystem) -> None:
     class Parent(Actor[Any, Any]):
         def receive(self, message: Any) -> Any:
             child = self.ctx.spawn(Quiet)
@@ -111,14 +106,11 @@ def test_children_have_the_mailbox_of_the_config_too(play: Play) -> None:
                 child.tell(number)
             return child
 
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Parent, mailbox=MailboxConfig(capacity=9))
-        child = await parent.ask("go")
-        await system.settle()
-        assert system.ledger(child).dropped == 3
-        assert system.ledger(child).handled == 2
-
-    play(program, mailbox=MailboxConfig(capacity=2, overflow=Overflow.DROP_OLD))
+    parent = system.spawn(Parent, mailbox=MailboxConfig(capacity=9))
+    child = await parent.ask("go")
+    await system.settle()
+    assert system.ledger(child).dropped == 3
+    assert system.ledger(child).handled == 2
 
 
 @pytest.mark.parametrize("budget", [1, 3, 64])
@@ -166,14 +158,12 @@ def busy_bodies(system: ActorSystem, count: int, clock: SteppedClock | None = No
     return seen
 
 
-def test_asyncio_has_its_turn_after_as_many_visits_as_the_config_says(play: Play) -> None:  # J1
-    async def program(system: ActorSystem) -> None:
-        seen = busy_bodies(system, 10)
-        counts = await turns_of_asyncio(seen, 50)
-        assert max(counts) == 4
-        await system.settle()
-
-    play(program, max_actors_per_tick=4, max_msgs_per_actor=1, max_tick_time=1000.0)
+@pytest.mark.config(max_actors_per_tick=4, max_msgs_per_actor=1, max_tick_time=1000.0)
+async def test_asyncio_has_its_turn_after_as_many_visits_as_the_config_says(system: ActorSystem) -> None:  # J1
+    seen = busy_bodies(system, 10)
+    counts = await turns_of_asyncio(seen, 50)
+    assert max(counts) == 4
+    await system.settle()
 
 
 def test_asyncio_has_its_turn_when_the_tick_has_had_its_time(play: Play) -> None:  # J1
@@ -188,7 +178,8 @@ def test_asyncio_has_its_turn_when_the_tick_has_had_its_time(play: Play) -> None
     play(program, clock=clock, max_tick_time=2.5)
 
 
-def test_one_timer_more_than_the_limit_is_refused(play: Play) -> None:  # J1
+@pytest.mark.config(max_timers=2)
+async def test_one_timer_more_than_the_limit_is_refused(system: ActorSystem) -> None:  # J1
     class Setter(Actor[Any, Any]):
         def receive(self, message: Any) -> Any:
             ctx = self.ctx
@@ -207,10 +198,7 @@ def test_one_timer_more_than_the_limit_is_refused(play: Play) -> None:  # J1
                 timer.cancel()
             return "done"
 
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Setter).ask("go", timeout=None) == "done"
-
-    play(program, max_timers=2)
+    assert await system.spawn(Setter).ask("go", timeout=None) == "done"
 
 
 @pytest.mark.parametrize("timeout", [0.0, 3.0, 5.0])

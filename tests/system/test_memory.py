@@ -35,30 +35,25 @@ def no_collector_and_no_log() -> Iterator[None]:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_ended_actor_is_freed_at_once(play: Play, kind: type[Plain], end: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        weak = await live_and_die(system, book, kind, end, 20)
-        assert len(book.actors) >= 20
-        assert alive(book.actors) == 0
-        assert alive(weak) == 0
-
-    play(program, dead_letters=0)
+@pytest.mark.config(dead_letters=0)
+async def test_an_ended_actor_is_freed_at_once(system: ActorSystem, kind: type[Plain], end: str) -> None:
+    book = Book()
+    weak = await live_and_die(system, book, kind, end, 20)
+    assert len(book.actors) >= 20
+    assert alive(book.actors) == 0
+    assert alive(weak) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_keeps_a_ref_keeps_the_ref_and_not_the_actor(play: Play, kind: type[Plain]) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        ref = system.spawn(kind, book)
-        await ref.started()
-        ref.stop()
-        await ref.terminated()
-        await system.settle()
-        assert alive(book.actors) == 0
-        assert (ref.is_alive, system.ledger(ref).sent) == (False, 0)
-
-    play(program)
+async def test_whoever_keeps_a_ref_keeps_the_ref_and_not_the_actor(system: ActorSystem, kind: type[Plain]) -> None:
+    book = Book()
+    ref = system.spawn(kind, book)
+    await ref.started()
+    ref.stop()
+    await ref.terminated()
+    await system.settle()
+    assert alive(book.actors) == 0
+    assert (ref.is_alive, system.ledger(ref).sent) == (False, 0)
 
 
 def nothing(ctx: Context, message: Any) -> None:
@@ -104,144 +99,131 @@ class Doing(Plain):
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_an_actor_that_used_what_its_context_has_is_freed_at_once_too(play: Play, feature: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        ref = system.spawn(Doing, book)
-        ref.tell(FEATURES[feature])
-        await system.settle()
-        ref.stop()
-        await ref.terminated()
-        await system.settle()
-        for _ in range(3):  # what was cancelled has its turn
-            await asyncio.sleep(0)
-        assert alive(book.actors) == 0
-
-    play(program, dead_letters=0)
+@pytest.mark.config(dead_letters=0)
+async def test_an_actor_that_used_what_its_context_has_is_freed_at_once_too(system: ActorSystem, feature: str) -> None:
+    book = Book()
+    ref = system.spawn(Doing, book)
+    ref.tell(FEATURES[feature])
+    await system.settle()
+    ref.stop()
+    await ref.terminated()
+    await system.settle()
+    for _ in range(3):  # what was cancelled has its turn
+        await asyncio.sleep(0)
+    assert alive(book.actors) == 0
 
 
 @pytest.mark.parametrize("kind", [Plain, Later])
-def test_a_failed_actor_is_freed_with_its_exception(play: Play, kind: type[Plain]) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        for _ in range(20):
-            system.spawn(kind, book).tell("fail")
-        await system.settle()
-        gc.collect()  # an exception, its traceback and the frames in it hold one another
-        assert alive(book.actors) == 0
-        assert system.actors() == []
-
-    play(program, dead_letters=0)
+@pytest.mark.config(dead_letters=0)
+async def test_a_failed_actor_is_freed_with_its_exception(system: ActorSystem, kind: type[Plain]) -> None:
+    book = Book()
+    for _ in range(20):
+        system.spawn(kind, book).tell("fail")
+    await system.settle()
+    gc.collect()  # an exception, its traceback and the frames in it hold one another
+    assert alive(book.actors) == 0
+    assert system.actors() == []
 
 
-def test_functions_and_behaviors_are_freed_at_once_too(play: Play) -> None:
+async def test_functions_and_behaviors_are_freed_at_once_too(system: ActorSystem) -> None:
     class Held:
         """What the functions hold."""
 
-    async def program(system: ActorSystem) -> None:
-        weak: list[Any] = []
+    weak: list[Any] = []
 
-        def spawn_some() -> list[ActorRef[Any, Any]]:
-            held = Held()
-            weak.append(weakref.ref(held))
+    def spawn_some() -> list[ActorRef[Any, Any]]:
+        held = Held()
+        weak.append(weakref.ref(held))
 
-            def handler(ctx: Context, message: Any) -> Any:
-                return held
+        def handler(ctx: Context, message: Any) -> Any:
+            return held
 
-            async def later(ctx: Context, message: Any) -> Any:
-                await asyncio.sleep(0)
-                return held
+        async def later(ctx: Context, message: Any) -> Any:
+            await asyncio.sleep(0)
+            return held
 
-            def begin(ctx: Context) -> Behavior:
-                return Behaviors.receive(handler, on_signal=lambda ctx, signal: held)
+        def begin(ctx: Context) -> Behavior:
+            return Behaviors.receive(handler, on_signal=lambda ctx, signal: held)
 
-            made = (handler, later, Behaviors.receive(handler), Behaviors.setup(begin))
-            return [system.spawn(one, drain=Drain.DROP) for one in made]
+        made = (handler, later, Behaviors.receive(handler), Behaviors.setup(begin))
+        return [system.spawn(one, drain=Drain.DROP) for one in made]
 
-        refs = spawn_some()
-        for ref in refs:
-            ref.tell("work")
-        await system.settle()
-        assert alive(weak) == 1
-        for ref in refs:
-            ref.stop()
-        await system.settle()
-        if COMPILED and sysconfig.get_config_var("Py_GIL_DISABLED"):
-            gc.collect()  # there, functions are left to the collector: threads would fight over counts of references
-        assert alive(weak) == 0
-
-    play(program)
+    refs = spawn_some()
+    for ref in refs:
+        ref.tell("work")
+    await system.settle()
+    assert alive(weak) == 1
+    for ref in refs:
+        ref.stop()
+    await system.settle()
+    if COMPILED and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        gc.collect()  # there, functions are left to the collector: threads would fight over counts of references
+    assert alive(weak) == 0
 
 
-def test_ten_thousand_actors_leave_nothing_behind(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        await live_and_die(system, book, Plain, "stop", 100)  # whatever is made once is made now
-        book.actors.clear()
-        before = ours()
-        weak = await live_and_die(system, book, Plain, "stop", TEN_THOUSAND)
-        assert (len(weak), len(book.actors)) == (TEN_THOUSAND, TEN_THOUSAND)
-        assert (alive(weak), alive(book.actors)) == (0, 0)
-        left = ours() - before
-        assert sum(left.values()) == 0, left
-        assert system.snapshot().spawned == TEN_THOUSAND + 100
-
-    play(program, dead_letters=0)
+@pytest.mark.config(dead_letters=0)
+async def test_ten_thousand_actors_leave_nothing_behind(system: ActorSystem) -> None:
+    book = Book()
+    await live_and_die(system, book, Plain, "stop", 100)  # whatever is made once is made now
+    book.actors.clear()
+    before = ours()
+    weak = await live_and_die(system, book, Plain, "stop", TEN_THOUSAND)
+    assert (len(weak), len(book.actors)) == (TEN_THOUSAND, TEN_THOUSAND)
+    assert (alive(weak), alive(book.actors)) == (0, 0)
+    left = ours() - before
+    assert sum(left.values()) == 0, left
+    assert system.snapshot().spawned == TEN_THOUSAND + 100
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_few_hundred_of_any_kind_leave_nothing_behind(play: Play, kind: type[Plain]) -> None:
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        for end in ENDS:
-            await live_and_die(system, book, kind, end, 10)
-        before = ours()
-        for end in ENDS:
-            await live_and_die(system, book, kind, end, 100)
-        left = ours() - before
-        assert sum(left.values()) == 0, left
-        assert system.snapshot().timers == 0
-
-    play(program, dead_letters=0)
+@pytest.mark.config(dead_letters=0)
+async def test_a_few_hundred_of_any_kind_leave_nothing_behind(system: ActorSystem, kind: type[Plain]) -> None:
+    book = Book()
+    for end in ENDS:
+        await live_and_die(system, book, kind, end, 10)
+    before = ours()
+    for end in ENDS:
+        await live_and_die(system, book, kind, end, 100)
+    left = ours() - before
+    assert sum(left.values()) == 0, left
+    assert system.snapshot().timers == 0
 
 
-def test_asks_that_ended_in_any_way_leave_nothing_behind(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async def answer(ctx: Context, message: Any) -> Any:
-            if message == "late":
-                await asyncio.sleep(0)
-            elif message == "fail":
-                ctx.fail_reply(ValueError(message))
-            elif message == "unhandled":
-                return Behaviors.unhandled
-            elif message == "defer":
-                ctx.defer_reply().send(message)
-            return message
-
-        ref = system.spawn(answer)
-        gone = system.spawn(answer)
-        gone.stop()
-        await gone.terminated()
-
-        async def ask_all() -> None:
-            for message in ("late", "fail", "unhandled", "defer"):
-                await asyncio.gather(*(ref.ask(message) for _ in range(20)), return_exceptions=True)
-                await asyncio.gather(*(ref.ask(message, timeout=0.0) for _ in range(20)), return_exceptions=True)
-            await asyncio.gather(*(gone.ask("x") for _ in range(20)), return_exceptions=True)
-            for _ in range(20):
-                ref.ask("late").cancel()
-            await system.settle()
+@pytest.mark.config(dead_letters=0)
+async def test_asks_that_ended_in_any_way_leave_nothing_behind(system: ActorSystem) -> None:
+    async def answer(ctx: Context, message: Any) -> Any:
+        if message == "late":
             await asyncio.sleep(0)
+        elif message == "fail":
+            ctx.fail_reply(ValueError(message))
+        elif message == "unhandled":
+            return Behaviors.unhandled
+        elif message == "defer":
+            ctx.defer_reply().send(message)
+        return message
 
-        await ask_all()
-        gc.collect()
-        before = ours()
-        await ask_all()
-        gc.collect()  # a failed ask and its exception hold each other; that is what the collector is for
-        left = ours() - before
-        assert sum(left.values()) == 0, left
+    ref = system.spawn(answer)
+    gone = system.spawn(answer)
+    gone.stop()
+    await gone.terminated()
 
-    play(program, dead_letters=0)
+    async def ask_all() -> None:
+        for message in ("late", "fail", "unhandled", "defer"):
+            await asyncio.gather(*(ref.ask(message) for _ in range(20)), return_exceptions=True)
+            await asyncio.gather(*(ref.ask(message, timeout=0.0) for _ in range(20)), return_exceptions=True)
+        await asyncio.gather(*(gone.ask("x") for _ in range(20)), return_exceptions=True)
+        for _ in range(20):
+            ref.ask("late").cancel()
+        await system.settle()
+        await asyncio.sleep(0)
+
+    await ask_all()
+    gc.collect()
+    before = ours()
+    await ask_all()
+    gc.collect()  # a failed ask and its exception hold each other; that is what the collector is for
+    left = ours() - before
+    assert sum(left.values()) == 0, left
 
 
 def test_a_system_that_has_stopped_is_freed_with_everything_in_it(play: Play) -> None:
@@ -262,50 +244,45 @@ def test_a_system_that_has_stopped_is_freed_with_everything_in_it(play: Play) ->
     play.bare(main)
 
 
-def test_a_pipe_that_never_began_leaves_no_coroutine_behind(play: Play) -> None:
+async def test_a_pipe_that_never_began_leaves_no_coroutine_behind(system: ActorSystem) -> None:
     """An un-awaited coroutine would warn when it is freed, and a warning fails the test."""
 
-    async def program(system: ActorSystem) -> None:
-        async def never(ctx: Context) -> None:
-            raise AssertionError("it was to be cancelled before it began")
+    async def never(ctx: Context) -> None:
+        raise AssertionError("it was to be cancelled before it began")
 
-        def pipe(ctx: Context, message: Any) -> Behavior:
-            ctx.pipe_to_self(never(ctx))
-            return Behaviors.stopped
+    def pipe(ctx: Context, message: Any) -> Behavior:
+        ctx.pipe_to_self(never(ctx))
+        return Behaviors.stopped
 
-        ref = system.spawn(pipe)
-        ref.tell("go")
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(pipe)
+    ref.tell("go")
+    await ref.terminated()
 
 
-def test_what_an_observer_or_subscriber_was_told_is_not_kept(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        class Letter:
-            """A message that can be seen to be freed."""
+@pytest.mark.config(dead_letters=0)
+async def test_what_an_observer_or_subscriber_was_told_is_not_kept(system: ActorSystem) -> None:
+    class Letter:
+        """A message that can be seen to be freed."""
 
-        class Counting:
-            dead = 0
+    class Counting:
+        dead = 0
 
-            def dead_letter(self, ref: Any, message: Any, sender: Any, why: str) -> None:
-                self.dead += 1
+        def dead_letter(self, ref: Any, message: Any, sender: Any, why: str) -> None:
+            self.dead += 1
 
-        counting = Counting()
-        system.observers.add(counting)
-        end_subscription = system.dead_letters.subscribe(lambda letter: None)
-        ref: ActorRef[Any, Any] = system.spawn(lambda ctx, message: None)
-        ref.stop()
-        await ref.terminated()
-        letter = Letter()
-        weak = weakref.ref(letter)
-        ref.tell(letter)
-        del letter
-        assert counting.dead == 1
-        assert weak() is None
-        end_subscription()
-
-    play(program, dead_letters=0)
+    counting = Counting()
+    system.observers.add(counting)
+    end_subscription = system.dead_letters.subscribe(lambda letter: None)
+    ref: ActorRef[Any, Any] = system.spawn(lambda ctx, message: None)
+    ref.stop()
+    await ref.terminated()
+    letter = Letter()
+    weak = weakref.ref(letter)
+    ref.tell(letter)
+    del letter
+    assert counting.dead == 1
+    assert weak() is None
+    end_subscription()
 
 
 # -- many

@@ -36,24 +36,21 @@ def a_program(observer: Observer) -> Observer:
     return observer
 
 
-def test_starts_and_ends_are_told(play: Play) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(a_program(observer))
-        states: list[State] = []
-        system.observers.add(Only("actor_started", lambda ref: states.append(ref.state)))
-        ref = system.spawn(noted)
-        assert observer.told == []
-        await ref.started()
-        assert observer.told == [("actor_started", ref)]
-        assert states == [State.RUNNING]
-        ref.stop()
-        reason = await ref.terminated()
-        await system.settle()
-        assert observer.told[1:] == [("actor_stopped", ref, reason)]
-        assert reason == ExitReason(ExitKind.NORMAL)
-
-    play(program)
+async def test_starts_and_ends_are_told(system: ActorSystem) -> None:  # J16
+    observer = Everything()
+    system.observers.add(a_program(observer))
+    states: list[State] = []
+    system.observers.add(Only("actor_started", lambda ref: states.append(ref.state)))
+    ref = system.spawn(noted)
+    assert observer.told == []
+    await ref.started()
+    assert observer.told == [("actor_started", ref)]
+    assert states == [State.RUNNING]
+    ref.stop()
+    reason = await ref.terminated()
+    await system.settle()
+    assert observer.told[1:] == [("actor_stopped", ref, reason)]
+    assert reason == ExitReason(ExitKind.NORMAL)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +62,18 @@ def test_starts_and_ends_are_told(play: Play) -> None:  # J16
         (lambda ref: ref.fail(GeneratorExit()), ExitKind.PANIC),
     ],
 )
-def test_an_end_is_told_once_however_it_came_about(play: Play, end: Any, kind: ExitKind) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        ref = system.spawn(noted)
-        await ref.started()
-        end(ref)
-        end(ref)
-        await ref.terminated()
-        await system.settle()
-        (told,) = observer.of("actor_stopped")
-        assert told[0] == ref
-        assert told[1].kind is kind
-
-    play(program)
+async def test_an_end_is_told_once_however_it_came_about(system: ActorSystem, end: Any, kind: ExitKind) -> None:  # J16
+    observer = Everything()
+    system.observers.add(observer)
+    ref = system.spawn(noted)
+    await ref.started()
+    end(ref)
+    end(ref)
+    await ref.terminated()
+    await system.settle()
+    (told,) = observer.of("actor_stopped")
+    assert told[0] == ref
+    assert told[1].kind is kind
 
 
 def test_the_end_of_the_whole_system_is_told_actor_by_actor(play: Play) -> None:  # J16
@@ -96,74 +90,64 @@ def test_the_end_of_the_whole_system_is_told_actor_by_actor(play: Play) -> None:
     assert observer.of("actor_stopped") == [(ref, ExitReason(ExitKind.SHUTDOWN)) for ref in refs]
 
 
-def test_an_actor_that_never_ran_was_never_started_and_has_ended(play: Play) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
+async def test_an_actor_that_never_ran_was_never_started_and_has_ended(system: ActorSystem) -> None:  # J16
+    observer = Everything()
+    system.observers.add(observer)
 
-        class Broken(Actor[Any, Any]):
-            def receive(self, message: Any) -> None:
-                pass
+    class Broken(Actor[Any, Any]):
+        def receive(self, message: Any) -> None:
+            pass
 
-            async def pre_start(self) -> None:
-                await asyncio.sleep(0)
-                raise ValueError("cannot start")
+        async def pre_start(self) -> None:
+            await asyncio.sleep(0)
+            raise ValueError("cannot start")
 
-        ref = system.spawn(Broken)
-        await ref.terminated()
-        await system.settle()
-        assert observer.of("actor_started") == []
-        assert [told[0] for told in observer.of("actor_stopped")] == [ref]
-
-    play(program)
+    ref = system.spawn(Broken)
+    await ref.terminated()
+    await system.settle()
+    assert observer.of("actor_started") == []
+    assert [told[0] for told in observer.of("actor_stopped")] == [ref]
 
 
-def test_a_message_that_was_refused_is_told(play: Play) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, lanes={Lane.LOG: 1}))
-        for lane in (Lane.DATA, Lane.LOG):
-            ref.tell("fits", lane=lane)
-            with pytest.raises(MailboxFull):
-                ref.tell("refused", lane=lane)
+async def test_a_message_that_was_refused_is_told(system: ActorSystem) -> None:  # J16
+    observer = Everything()
+    system.observers.add(observer)
+    ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, lanes={Lane.LOG: 1}))
+    for lane in (Lane.DATA, Lane.LOG):
+        ref.tell("fits", lane=lane)
         with pytest.raises(MailboxFull):
-            await ref.ask("asked")
-        full = [(ref, "refused", Lane.DATA), (ref, "refused", Lane.LOG), (ref, "asked", Lane.DATA)]
-        assert observer.of("mailbox_full") == full
+            ref.tell("refused", lane=lane)
+    with pytest.raises(MailboxFull):
+        await ref.ask("asked")
+    full = [(ref, "refused", Lane.DATA), (ref, "refused", Lane.LOG), (ref, "asked", Lane.DATA)]
+    assert observer.of("mailbox_full") == full
 
-    play(program)
 
-
-def test_a_message_that_waits_for_room_was_not_refused(play: Play) -> None:  # J16, case 10
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1))
-        await asyncio.gather(*(ref.send(number) for number in range(5)))
-        assert observer.of("mailbox_full") == []
-
-    play(program)
+async def test_a_message_that_waits_for_room_was_not_refused(system: ActorSystem) -> None:  # J16, case 10
+    observer = Everything()
+    system.observers.add(observer)
+    ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1))
+    await asyncio.gather(*(ref.send(number) for number in range(5)))
+    assert observer.of("mailbox_full") == []
 
 
 @pytest.mark.parametrize(("overflow", "dropped"), [(Overflow.DROP_NEW, "new"), (Overflow.DROP_OLD, "old")])
-def test_a_message_that_was_dropped_is_told(play: Play, overflow: Overflow, dropped: str) -> None:  # J16, case 9
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=overflow))
-        ref.tell("old")
-        ref.tell("new")
-        assert observer.of("message_dropped") == [(ref, dropped, Lane.DATA)]
-        await system.settle()
-        gone = system.spawn(noted, drain=Drain.DROP)
-        gone.tell("drained")
-        gone.stop()
-        await gone.terminated()
-        assert observer.of("message_dropped")[1:] == [(gone, "drained", Lane.DATA)]
-        assert observer.of("dead_letter") == observer.of("mailbox_full") == []
-
-    play(program)
+async def test_a_message_that_was_dropped_is_told(
+    system: ActorSystem, overflow: Overflow, dropped: str
+) -> None:  # J16, case 9
+    observer = Everything()
+    system.observers.add(observer)
+    ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=overflow))
+    ref.tell("old")
+    ref.tell("new")
+    assert observer.of("message_dropped") == [(ref, dropped, Lane.DATA)]
+    await system.settle()
+    gone = system.spawn(noted, drain=Drain.DROP)
+    gone.tell("drained")
+    gone.stop()
+    await gone.terminated()
+    assert observer.of("message_dropped")[1:] == [(gone, "drained", Lane.DATA)]
+    assert observer.of("dead_letter") == observer.of("mailbox_full") == []
 
 
 async def queued_at_the_stop(system: ActorSystem) -> ActorRef[Any, Any]:
@@ -213,73 +197,68 @@ DEATHS: list[Callable[[ActorSystem], Awaitable[ActorRef[Any, Any]]]] = [
 
 
 @pytest.mark.parametrize("die", DEATHS)
-def test_a_dead_letter_is_told_to_observers_as_it_is_kept(play: Play, die: Any) -> None:  # J16, M10
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        ref = await die(system)
-        await system.settle()
-        (letter,) = system.dead_letters.recent()
-        assert observer.of("dead_letter") == [(ref, "lost", None, letter.reason)]
-        assert (letter.recipient, letter.message, letter.sender) == (ref, "lost", None)
-
-    play(program)
+async def test_a_dead_letter_is_told_to_observers_as_it_is_kept(system: ActorSystem, die: Any) -> None:  # J16, M10
+    observer = Everything()
+    system.observers.add(observer)
+    ref = await die(system)
+    await system.settle()
+    (letter,) = system.dead_letters.recent()
+    assert observer.of("dead_letter") == [(ref, "lost", None, letter.reason)]
+    assert (letter.recipient, letter.message, letter.sender) == (ref, "lost", None)
 
 
 @pytest.mark.parametrize("ask", [False, True])
 @pytest.mark.parametrize("dead", [False, True])
-def test_observers_are_told_which_actor_sent_a_dead_letter(play: Play, ask: bool, dead: bool) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        target: ActorRef[Any, Any] = system.spawn(lambda ctx, message: Behaviors.unhandled)
-        if dead:
-            target.stop()
-            await target.terminated()
+async def test_observers_are_told_which_actor_sent_a_dead_letter(
+    system: ActorSystem, ask: bool, dead: bool
+) -> None:  # J16
+    observer = Everything()
+    system.observers.add(observer)
+    target: ActorRef[Any, Any] = system.spawn(lambda ctx, message: Behaviors.unhandled)
+    if dead:
+        target.stop()
+        await target.terminated()
 
-        async def send(ctx: Context, message: Any) -> None:
-            if ask:
-                with pytest.raises(Exception, match=r"ended|not handle"):
-                    await target.ask("lost")
-            else:
-                target.tell("lost")
+    async def send(ctx: Context, message: Any) -> None:
+        if ask:
+            with pytest.raises(Exception, match=r"ended|not handle"):
+                await target.ask("lost")
+        else:
+            target.tell("lost")
 
-        sender = system.spawn(send)
-        await sender.ask("go")
-        await system.settle()
-        (told,) = observer.of("dead_letter")
-        assert told[:3] == (target, "lost", sender)
-
-    play(program)
+    sender = system.spawn(send)
+    await sender.ask("go")
+    await system.settle()
+    (told,) = observer.of("dead_letter")
+    assert told[:3] == (target, "lost", sender)
 
 
 @pytest.mark.parametrize("asker", ["nobody", "an actor"])
-def test_a_reply_that_comes_too_late_is_a_dead_letter_to_observers_too(play: Play, asker: str) -> None:  # J16, case 23
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        gate = asyncio.Event()
+async def test_a_reply_that_comes_too_late_is_a_dead_letter_to_observers_too(
+    system: ActorSystem, asker: str
+) -> None:  # J16, case 23
+    observer = Everything()
+    system.observers.add(observer)
+    gate = asyncio.Event()
 
-        async def late(ctx: Context, message: Any) -> str:
-            await gate.wait()
-            return "too late"
+    async def late(ctx: Context, message: Any) -> str:
+        await gate.wait()
+        return "too late"
 
-        ref = system.spawn(late)
+    ref = system.spawn(late)
 
-        async def ask(ctx: Context | None, message: Any) -> None:
-            with pytest.raises(AskTimeout):
-                await ref.ask("hurry", timeout=0.0)
+    async def ask(ctx: Context | None, message: Any) -> None:
+        with pytest.raises(AskTimeout):
+            await ref.ask("hurry", timeout=0.0)
 
-        if asker == "nobody":
-            await ask(None, "go")
-        else:
-            await system.spawn(ask).ask("go")
-        gate.set()
-        await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert [told[1] for told in observer.of("dead_letter")] == ["too late"]
-
-    play(program)
+    if asker == "nobody":
+        await ask(None, "go")
+    else:
+        await system.spawn(ask).ask("go")
+    gate.set()
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert [told[1] for told in observer.of("dead_letter")] == ["too late"]
 
 
 def test_a_slow_handler_is_told(play: Play) -> None:  # J16

@@ -18,88 +18,75 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("event", HOOKS)
-def test_an_observer_may_have_one_hook_only(play: Play, event: str) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        told: list[Any] = []
-        system.observers.add(Only(event, lambda *details: told.append(details)))
-        ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=Overflow.DROP_NEW))
-        ref.tell("a")
-        ref.tell("b")
-        await system.settle()
-        ref.stop()
-        await ref.terminated()
-        ref.tell("late")
-        happened = {"actor_started": 1, "actor_stopped": 1, "message_dropped": 1, "dead_letter": 1}
-        assert len(told) == happened.get(event, 0)
-        assert all(len(details) == HOOKS[event] for details in told)
-
-    play(program)
+async def test_an_observer_may_have_one_hook_only(system: ActorSystem, event: str) -> None:  # J16
+    told: list[Any] = []
+    system.observers.add(Only(event, lambda *details: told.append(details)))
+    ref = system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=Overflow.DROP_NEW))
+    ref.tell("a")
+    ref.tell("b")
+    await system.settle()
+    ref.stop()
+    await ref.terminated()
+    ref.tell("late")
+    happened = {"actor_started": 1, "actor_stopped": 1, "message_dropped": 1, "dead_letter": 1}
+    assert len(told) == happened.get(event, 0)
+    assert all(len(details) == HOOKS[event] for details in told)
 
 
 @pytest.mark.parametrize("event", HOOKS)
-def test_a_hook_with_a_wrong_signature_is_refused_at_once(play: Play, event: str) -> None:  # J16, J9
-    async def program(system: ActorSystem) -> None:
-        count = HOOKS[event]
-        wrong: list[Callable[..., Any]] = [lambda: None, lambda *, ref: None]
-        others: list[Callable[..., Any]] = [lambda a, b: None, lambda a: None, lambda a, b: None, lambda a, b, c: None]
-        wrong.append(others[count - 1])
-        for hook in wrong:
-            with pytest.raises(HookError, match=event) as caught:
-                system.observers.add(Only(event, hook))
-            assert caught.value.code == "hook"
-            assert isinstance(caught.value, TypeError)
-        system.observers.add(Only(event, lambda *anything: None))
-
-    play(program)
+async def test_a_hook_with_a_wrong_signature_is_refused_at_once(system: ActorSystem, event: str) -> None:  # J16, J9
+    count = HOOKS[event]
+    wrong: list[Callable[..., Any]] = [lambda: None, lambda *, ref: None]
+    others: list[Callable[..., Any]] = [lambda a, b: None, lambda a: None, lambda a, b: None, lambda a, b, c: None]
+    wrong.append(others[count - 1])
+    for hook in wrong:
+        with pytest.raises(HookError, match=event) as caught:
+            system.observers.add(Only(event, hook))
+        assert caught.value.code == "hook"
+        assert isinstance(caught.value, TypeError)
+    system.observers.add(Only(event, lambda *anything: None))
 
 
 @pytest.mark.parametrize("observer", [object(), None, 5, "observer", Only("on_start", lambda ref: None)])
-def test_what_has_no_hook_is_no_observer(play: Play, observer: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(HookError):
-            system.observers.add(observer)
-
-    play(program)
-
-
-def test_an_observer_that_was_added_twice_is_told_once_and_removed_it_is_told_nothing(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        observer, other = Everything(), Everything()
-        for one in (observer, observer, other):
-            system.observers.add(one)
-        await system.spawn(noted).started()
-        assert (len(observer.told), len(other.told)) == (1, 1)
-        system.observers.remove(observer)
-        await system.spawn(noted).started()
-        assert (len(observer.told), len(other.told)) == (1, 2)
+async def test_what_has_no_hook_is_no_observer(system: ActorSystem, observer: Any) -> None:  # J9
+    with pytest.raises(HookError):
         system.observers.add(observer)
-        await system.spawn(noted).started()
-        assert (len(observer.told), len(other.told)) == (2, 3)
-
-    play(program)
 
 
-def test_an_observer_may_remove_itself_and_add_others_when_it_is_told(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        first: list[Any] = []
-        second: list[Any] = []
-        follower = Only("actor_started", second.append)
+async def test_an_observer_that_was_added_twice_is_told_once_and_removed_it_is_told_nothing(
+    system: ActorSystem,
+) -> None:
+    observer, other = Everything(), Everything()
+    for one in (observer, observer, other):
+        system.observers.add(one)
+    await system.spawn(noted).started()
+    assert (len(observer.told), len(other.told)) == (1, 1)
+    system.observers.remove(observer)
+    await system.spawn(noted).started()
+    assert (len(observer.told), len(other.told)) == (1, 2)
+    system.observers.add(observer)
+    await system.spawn(noted).started()
+    assert (len(observer.told), len(other.told)) == (2, 3)
 
-        def hand_over(ref: Any) -> None:
-            first.append(ref)
-            system.observers.remove(leader)
-            system.observers.add(follower)
 
-        leader = Only("actor_started", hand_over)
-        system.observers.add(leader)
-        one = system.spawn(noted)
-        await one.started()
-        two = system.spawn(noted)
-        await two.started()
-        assert first == [one]
-        assert second[-1] == two
+async def test_an_observer_may_remove_itself_and_add_others_when_it_is_told(system: ActorSystem) -> None:
+    first: list[Any] = []
+    second: list[Any] = []
+    follower = Only("actor_started", second.append)
 
-    play(program)
+    def hand_over(ref: Any) -> None:
+        first.append(ref)
+        system.observers.remove(leader)
+        system.observers.add(follower)
+
+    leader = Only("actor_started", hand_over)
+    system.observers.add(leader)
+    one = system.spawn(noted)
+    await one.started()
+    two = system.spawn(noted)
+    await two.started()
+    assert first == [one]
+    assert second[-1] == two
 
 
 EVENTS_THAT_HAPPEN = [
@@ -168,31 +155,28 @@ def test_an_observer_that_raises_is_logged_and_removed_and_disturbs_nobody(
 # -- threads and systems
 
 
-def test_observers_are_called_on_the_systems_own_thread_or_the_senders(play: Play) -> None:  # J16
-    async def program(system: ActorSystem) -> None:
-        observer = Everything()
-        system.observers.add(observer)
-        refs = [system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=overflow)) for overflow in Overflow]
-        gone = system.spawn(noted)
-        gone.stop()
-        await gone.terminated()
+async def test_observers_are_called_on_the_systems_own_thread_or_the_senders(system: ActorSystem) -> None:  # J16
+    observer = Everything()
+    system.observers.add(observer)
+    refs = [system.spawn(noted, mailbox=MailboxConfig(capacity=1, overflow=overflow)) for overflow in Overflow]
+    gone = system.spawn(noted)
+    gone.stop()
+    await gone.terminated()
 
-        def send() -> None:
-            for ref in (*refs, gone):
-                for number in range(3):
-                    with suppress(MailboxFull):
-                        ref.tell(number)
+    def send() -> None:
+        for ref in (*refs, gone):
+            for number in range(3):
+                with suppress(MailboxFull):
+                    ref.tell(number)
 
-        thread = threading.Thread(target=send)
-        thread.start()
-        thread.join()
-        await system.settle()
-        assert len(observer.of("mailbox_full")) == 2
-        assert len(observer.of("message_dropped")) == 4
-        assert len(observer.of("dead_letter")) == 3
-        assert observer.threads == {threading.get_ident(), thread.ident}
-
-    play(program)
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join()
+    await system.settle()
+    assert len(observer.of("mailbox_full")) == 2
+    assert len(observer.of("message_dropped")) == 4
+    assert len(observer.of("dead_letter")) == 3
+    assert observer.threads == {threading.get_ident(), thread.ident}
 
 
 def test_observers_hear_of_their_own_system_only(play: Play) -> None:

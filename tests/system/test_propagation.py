@@ -80,24 +80,21 @@ each_kind = pytest.mark.parametrize("kind", [Noting, NotingLater])
 
 @each_kind
 @each_dispatcher
-def test_what_is_told_and_asked_brings_it_along(play: Play, kind: type[Noting], dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_what_is_told_and_asked_brings_it_along(system: ActorSystem, kind: type[Noting], dispatcher: str) -> None:
     seen: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, seen, dispatcher=dispatcher)
-        within("a", ref.tell, 1)
-        ref.tell(2)
-        within("b", ref.tell, 3, lane=Lane.DATA)
-        await system.settle()
-        within("c", ref.tell, 4, lane=Lane.CONTROL)
-        assert await within("d", ref.ask, 5) == "d"
-        assert await ref.ask(6) == UNSET
-        await within("e", lambda: asyncio.create_task(ref.send(7)))
-        await system.settle()
-        assert seen == [(1, "a"), (2, UNSET), (3, "b"), (4, "c"), (5, "d"), (6, UNSET), (7, "e")]
-        assert_ledger_balanced(system)
-
-    play(program, propagate=BOTH)
+    ref = system.spawn(kind, seen, dispatcher=dispatcher)
+    within("a", ref.tell, 1)
+    ref.tell(2)
+    within("b", ref.tell, 3, lane=Lane.DATA)
+    await system.settle()
+    within("c", ref.tell, 4, lane=Lane.CONTROL)
+    assert await within("d", ref.ask, 5) == "d"
+    assert await ref.ask(6) == UNSET
+    await within("e", lambda: asyncio.create_task(ref.send(7)))
+    await system.settle()
+    assert seen == [(1, "a"), (2, UNSET), (3, "b"), (4, "c"), (5, "d"), (6, UNSET), (7, "e")]
+    assert_ledger_balanced(system)
 
 
 @each_kind
@@ -122,23 +119,26 @@ def test_threads_bring_theirs_along(kind: type[Noting], dispatcher: str) -> None
 
 
 @each_dispatcher
-def test_only_those_that_were_chosen_travel_and_defaults_stay_defaults(play: Play, dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        def look(ctx: Context, message: Any) -> Any:
-            set_ones = [one.name for one in (request, user, other) if one in copy_context()]
-            return set_ones, user.get()
+@pytest.mark.config(propagate=BOTH)
+async def test_only_those_that_were_chosen_travel_and_defaults_stay_defaults(
+    system: ActorSystem, dispatcher: str
+) -> None:
+    def look(ctx: Context, message: Any) -> Any:
+        set_ones = [one.name for one in (request, user, other) if one in copy_context()]
+        return set_ones, user.get()
 
-        ref = system.spawn(look, dispatcher=dispatcher)
-        other.set("stays here")
-        assert await ref.ask("?") == ([], "nobody")
-        user.set("ada")
-        assert await ref.ask("?") == (["user"], "ada")
-
-    play(program, propagate=BOTH)
+    ref = system.spawn(look, dispatcher=dispatcher)
+    other.set("stays here")
+    assert await ref.ask("?") == ([], "nobody")
+    user.set("ada")
+    assert await ref.ask("?") == (["user"], "ada")
 
 
 @each_dispatcher
-def test_what_a_handler_sets_does_not_reach_the_next_message_nor_another_actor(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_what_a_handler_sets_does_not_reach_the_next_message_nor_another_actor(
+    system: ActorSystem, dispatcher: str
+) -> None:
     seen: list[Any] = []
 
     class Setting(Actor[Any, Any]):
@@ -152,64 +152,55 @@ def test_what_a_handler_sets_does_not_reach_the_next_message_nor_another_actor(p
             super().receive(message)
             await asyncio.sleep(0)
 
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(kind, dispatcher=dispatcher) for kind in (Setting, SettingLater, Setting)]
-        for number in range(3):
-            for ref in refs:
-                ref.tell(number)
-        await system.settle()
-        assert {one[1:] for one in seen} == {(UNSET, UNSET)}
-        assert len(seen) == 9
-        assert here() == UNSET
-
-    play(program, propagate=BOTH)
+    refs = [system.spawn(kind, dispatcher=dispatcher) for kind in (Setting, SettingLater, Setting)]
+    for number in range(3):
+        for ref in refs:
+            ref.tell(number)
+    await system.settle()
+    assert {one[1:] for one in seen} == {(UNSET, UNSET)}
+    assert len(seen) == 9
+    assert here() == UNSET
 
 
 @each_dispatcher
-def test_it_goes_from_actor_to_actor(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_it_goes_from_actor_to_actor(system: ActorSystem, dispatcher: str) -> None:
     seen: list[Any] = []
+    last = system.spawn(Noting, seen)
+    asked = system.spawn(Noting, seen, dispatcher=dispatcher)
 
-    async def program(system: ActorSystem) -> None:
-        last = system.spawn(Noting, seen)
-        asked = system.spawn(Noting, seen, dispatcher=dispatcher)
+    class Passing(Actor[Any, Any]):
+        async def receive(self, message: Any) -> Any:
+            last.tell("told")
+            self.ctx.spawn(Noting, seen).tell("to a child")
+            request.set(here() + "!")
+            await last.send("sent")
+            assert await asked.ask("asked") == here()
+            self.ctx.forward(last)
 
-        class Passing(Actor[Any, Any]):
-            async def receive(self, message: Any) -> Any:
-                last.tell("told")
-                self.ctx.spawn(Noting, seen).tell("to a child")
-                request.set(here() + "!")
-                await last.send("sent")
-                assert await asked.ask("asked") == here()
-                self.ctx.forward(last)
-
-        ref = system.spawn(Passing, dispatcher=dispatcher)
-        assert await within("a", ref.ask, "forwarded", timeout=None) == "a"
-        ref.tell("forwarded")
-        await system.settle()
-        assert sorted(seen[:5]) == sorted(
-            [("told", "a"), ("to a child", "a"), ("sent", "a!"), ("asked", "a!"), ("forwarded", "a")]
-        )
-        assert {value for _, value in seen[5:]} == {UNSET, UNSET + "!"}
-
-    play(program, propagate=BOTH)
+    ref = system.spawn(Passing, dispatcher=dispatcher)
+    assert await within("a", ref.ask, "forwarded", timeout=None) == "a"
+    ref.tell("forwarded")
+    await system.settle()
+    assert sorted(seen[:5]) == sorted(
+        [("told", "a"), ("to a child", "a"), ("sent", "a!"), ("asked", "a!"), ("forwarded", "a")]
+    )
+    assert {value for _, value in seen[5:]} == {UNSET, UNSET + "!"}
 
 
 @each_dispatcher
-def test_a_reply_by_telling_brings_it_along(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_a_reply_by_telling_brings_it_along(system: ActorSystem, dispatcher: str) -> None:
     seen: list[Any] = []
+    listener = system.spawn(Noting, seen)
 
-    async def program(system: ActorSystem) -> None:
-        listener = system.spawn(Noting, seen)
+    def answer(ctx: Context, message: Any) -> None:
+        ctx.reply("reply")
 
-        def answer(ctx: Context, message: Any) -> None:
-            ctx.reply("reply")
-
-        ref = system.spawn(answer, dispatcher=dispatcher)
-        within("a", ref.tell, "?", sender=listener)
-        await system.settle()
-        assert seen == [("reply", "a")]
-
-    play(program, propagate=BOTH)
+    ref = system.spawn(answer, dispatcher=dispatcher)
+    within("a", ref.tell, "?", sender=listener)
+    await system.settle()
+    assert seen == [("reply", "a")]
 
 
 @each_dispatcher
@@ -247,7 +238,8 @@ def test_timers_bring_along_what_was_set_when_they_were_started(dispatcher: str)
 
 
 @each_dispatcher
-def test_pipes_and_stashed_messages_keep_it(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_pipes_and_stashed_messages_keep_it(system: ActorSystem, dispatcher: str) -> None:
     seen: list[Any] = []
     opened = Event()
 
@@ -270,27 +262,25 @@ def test_pipes_and_stashed_messages_keep_it(play: Play, dispatcher: str) -> None
         await opened.wait()
         return "piped"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Busy, seen, dispatcher=dispatcher)
-        if dispatcher != "parallel":
-            within("a", ref.tell, "pipe")
-        within("b", ref.tell, 1)
-        ref.tell(2)
-        await turns()
-        opened.set()
-        await system.settle()
-        await turns(20)
-        within("c", ref.tell, "open")
-        await system.settle()
-        assert [one for one in seen if one[0] != "piped"] == [(1, "b"), (2, UNSET)]
-        if dispatcher != "parallel":
-            assert ("piped", "a") in seen
-
-    play(program, propagate=BOTH)
+    ref = system.spawn(Busy, seen, dispatcher=dispatcher)
+    if dispatcher != "parallel":
+        within("a", ref.tell, "pipe")
+    within("b", ref.tell, 1)
+    ref.tell(2)
+    await turns()
+    opened.set()
+    await system.settle()
+    await turns(20)
+    within("c", ref.tell, "open")
+    await system.settle()
+    assert [one for one in seen if one[0] != "piped"] == [(1, "b"), (2, UNSET)]
+    if dispatcher != "parallel":
+        assert ("piped", "a") in seen
 
 
 @each_dispatcher
-def test_messages_that_waited_for_room_or_were_redirected_keep_it(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_messages_that_waited_for_room_or_were_redirected_keep_it(system: ActorSystem, dispatcher: str) -> None:
     seen: list[Any] = []
 
     class Holding(Noting):
@@ -301,58 +291,54 @@ def test_messages_that_waited_for_room_or_were_redirected_keep_it(play: Play, di
             return super().receive(message)
 
     entered, released = Event(), Event()
-
-    async def program(system: ActorSystem) -> None:
-        heir = system.spawn(Noting, seen)
-        one = MailboxConfig(capacity=1)
-        ref = system.spawn(Holding, seen, dispatcher=dispatcher, mailbox=one, drain=Drain.REDIRECT(heir))
-        ref.tell("hold")
-        await entered.wait()
-        within("a", ref.tell, 1)
-        sent = within("b", lambda: asyncio.create_task(ref.send(2)))
-        await asyncio.sleep(0)
-        asked = within("c", ref.ask, 3, timeout=None, wait_for_room=True)
-        plain = asyncio.create_task(ref.send(4))
-        await turns()
-        within("d", released.set)
-        await asyncio.gather(sent, plain)
-        assert await asked == "c"
-        await system.settle()
-        assert seen == [("hold", UNSET), (1, "a"), (2, "b"), (3, "c"), (4, UNSET)]
-        seen.clear()
-        entered.clear()
-        released.clear()
-        ref.tell("hold")
-        await entered.wait()
-        within("e", ref.tell, 5)
-        ref.stop()
-        released.set()
-        await ref.terminated()
-        await system.settle()
-        assert (5, "e") in seen
-
-    play(program, propagate=BOTH)
+    heir = system.spawn(Noting, seen)
+    one = MailboxConfig(capacity=1)
+    ref = system.spawn(Holding, seen, dispatcher=dispatcher, mailbox=one, drain=Drain.REDIRECT(heir))
+    ref.tell("hold")
+    await entered.wait()
+    within("a", ref.tell, 1)
+    sent = within("b", lambda: asyncio.create_task(ref.send(2)))
+    await asyncio.sleep(0)
+    asked = within("c", ref.ask, 3, timeout=None, wait_for_room=True)
+    plain = asyncio.create_task(ref.send(4))
+    await turns()
+    within("d", released.set)
+    await asyncio.gather(sent, plain)
+    assert await asked == "c"
+    await system.settle()
+    assert seen == [("hold", UNSET), (1, "a"), (2, "b"), (3, "c"), (4, UNSET)]
+    seen.clear()
+    entered.clear()
+    released.clear()
+    ref.tell("hold")
+    await entered.wait()
+    within("e", ref.tell, 5)
+    ref.stop()
+    released.set()
+    await ref.terminated()
+    await system.settle()
+    assert (5, "e") in seen
 
 
 @each_dispatcher
-def test_what_is_redirected_after_a_failure_has_nothing_of_the_failed_message(play: Play, dispatcher: str) -> None:
+@pytest.mark.config(propagate=BOTH)
+async def test_what_is_redirected_after_a_failure_has_nothing_of_the_failed_message(
+    system: ActorSystem, dispatcher: str
+) -> None:
     seen: list[Any] = []
 
     class Failing(Actor[Any, Any]):
         def receive(self, message: Any) -> Any:
             raise ValueError("on purpose")
 
-    async def program(system: ActorSystem) -> None:
-        heir = system.spawn(Noting, seen)
-        ref = system.spawn(Failing, dispatcher=dispatcher, drain=Drain.REDIRECT(heir))
-        within("a", ref.tell, 1)
-        ref.tell(2)
-        within("b", ref.tell, 3)
-        await ref.terminated()
-        await system.settle()
-        assert seen == [(2, UNSET), (3, "b")]
-
-    play(program, propagate=BOTH)
+    heir = system.spawn(Noting, seen)
+    ref = system.spawn(Failing, dispatcher=dispatcher, drain=Drain.REDIRECT(heir))
+    within("a", ref.tell, 1)
+    ref.tell(2)
+    within("b", ref.tell, 3)
+    await ref.terminated()
+    await system.settle()
+    assert seen == [(2, UNSET), (3, "b")]
 
 
 def test_what_others_are_shown_is_the_message_and_its_sender(play: Play) -> None:

@@ -75,16 +75,13 @@ def test_whatever_can_be_spawned_can_be_the_root(play: Play, root: Any, word: st
     play(program, root=root)
 
 
-def test_a_system_needs_no_root(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert system.root is None
-        ref = system.spawn(Root, name="root")  # just an actor of that name
-        ref.stop()
-        await ref.terminated()
-        await system.settle()
-        assert system.phase == "running"
-
-    play(program)
+async def test_a_system_needs_no_root(system: ActorSystem) -> None:
+    assert system.root is None
+    ref = system.spawn(Root, name="root")  # just an actor of that name
+    ref.stop()
+    await ref.terminated()
+    await system.settle()
+    assert system.phase == "running"
 
 
 def test_nothing_of_the_root_runs_before_the_system_does(play: Play) -> None:  # J4, M14

@@ -68,39 +68,36 @@ def test_a_snapshot_shows_what_the_system_looks_like_now(play: Play) -> None:
     play(program, clock=clock)
 
 
-def test_a_snapshot_shows_states_depths_stashes_and_watchers(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
-        entered = asyncio.Event()
+async def test_a_snapshot_shows_states_depths_stashes_and_watchers(system: ActorSystem) -> None:
+    gate = asyncio.Event()
+    entered = asyncio.Event()
 
-        async def held(ctx: Context, message: Any) -> None:
-            if message == "stash":
-                ctx.stash()
-                return
-            entered.set()
-            await gate.wait()
+    async def held(ctx: Context, message: Any) -> None:
+        if message == "stash":
+            ctx.stash()
+            return
+        entered.set()
+        await gate.wait()
 
-        ref = system.spawn(held)
-        created = one_of(system.snapshot(), ref)
-        assert (created.state, created.busy) == ("created", False)
-        await system.spawn(Keeper).ask(lambda ctx: ctx.watch(ref))
-        for _ in range(2):
-            ref.tell("stash")
-        ref.tell("hold")
-        await entered.wait()
-        for lane, count in ((Lane.CONTROL, 1), (Lane.DATA, 2), (Lane.LOG, 3)):
-            for _ in range(count):
-                ref.tell("more", lane=lane)
-        seen = one_of(system.snapshot(), ref)
-        assert (seen.state, seen.busy, seen.stashed, seen.watchers) == ("running", True, 2, 1)
-        assert seen.depths == {"CONTROL": 1, "DATA": 2, "LOG": 3}
-        assert seen.ledger.in_hand == 1
-        assert seen.ledger.queued == 8
-        ref.stop()
-        gate.set()
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(held)
+    created = one_of(system.snapshot(), ref)
+    assert (created.state, created.busy) == ("created", False)
+    await system.spawn(Keeper).ask(lambda ctx: ctx.watch(ref))
+    for _ in range(2):
+        ref.tell("stash")
+    ref.tell("hold")
+    await entered.wait()
+    for lane, count in ((Lane.CONTROL, 1), (Lane.DATA, 2), (Lane.LOG, 3)):
+        for _ in range(count):
+            ref.tell("more", lane=lane)
+    seen = one_of(system.snapshot(), ref)
+    assert (seen.state, seen.busy, seen.stashed, seen.watchers) == ("running", True, 2, 1)
+    assert seen.depths == {"CONTROL": 1, "DATA": 2, "LOG": 3}
+    assert seen.ledger.in_hand == 1
+    assert seen.ledger.queued == 8
+    ref.stop()
+    gate.set()
+    await ref.terminated()
 
 
 @pytest.mark.parametrize("phase", ["new", "running", "stopped"])
@@ -122,109 +119,91 @@ def test_a_snapshot_can_be_taken_at_any_time(play: Play, phase: str) -> None:
     play.bare(main)
 
 
-def test_a_snapshot_is_plain_data_and_can_be_written_as_json(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        top = system.spawn(Keeper, name='ünïcode \ud800 "quoted" \n')
-        system.spawn(Keeper, parent=top).tell("x")
-        gone = system.spawn(Keeper)
-        gone.kill()
-        await gone.terminated()
-        gone.tell(object())
-        seen = system.snapshot()
-        as_dict = seen.as_dict()
-        assert all(isinstance(part, dict | list | tuple | str | int | float | None) for part in plain_parts(as_dict))
-        assert json.loads(seen.to_json()) == json.loads(json.dumps(as_dict))
-        back = json.loads(seen.to_json())
-        assert [actor["path"] for actor in back["actors"]] == [actor.path for actor in seen.actors]
-        assert back["ledger"]["sent"] == seen.ledger.sent
-        assert set(back) == {one.name for one in fields(SystemSnapshot)}
-
-    play(program)
+async def test_a_snapshot_is_plain_data_and_can_be_written_as_json(system: ActorSystem) -> None:
+    top = system.spawn(Keeper, name='ünïcode \ud800 "quoted" \n')
+    system.spawn(Keeper, parent=top).tell("x")
+    gone = system.spawn(Keeper)
+    gone.kill()
+    await gone.terminated()
+    gone.tell(object())
+    seen = system.snapshot()
+    as_dict = seen.as_dict()
+    assert all(isinstance(part, dict | list | tuple | str | int | float | None) for part in plain_parts(as_dict))
+    assert json.loads(seen.to_json()) == json.loads(json.dumps(as_dict))
+    back = json.loads(seen.to_json())
+    assert [actor["path"] for actor in back["actors"]] == [actor.path for actor in seen.actors]
+    assert back["ledger"]["sent"] == seen.ledger.sent
+    assert set(back) == {one.name for one in fields(SystemSnapshot)}
 
 
-def test_a_snapshot_is_frozen(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Keeper, name="one")
-        seen = system.snapshot()
-        for value in (seen, seen.actors[0], seen.ledger):
-            assert is_dataclass(value)
-            for one in fields(value):
-                with pytest.raises(FrozenInstanceError):
-                    setattr(value, one.name, None)
-        before = seen.to_json()
-        ref.tell("more")
-        system.spawn(Keeper)
-        await system.settle()
-        ref.stop()
-        await ref.terminated()
-        assert seen.to_json() == before
-        assert isinstance(seen.actors, tuple)
-
-    play(program)
+async def test_a_snapshot_is_frozen(system: ActorSystem) -> None:
+    ref = system.spawn(Keeper, name="one")
+    seen = system.snapshot()
+    for value in (seen, seen.actors[0], seen.ledger):
+        assert is_dataclass(value)
+        for one in fields(value):
+            with pytest.raises(FrozenInstanceError):
+                setattr(value, one.name, None)
+    before = seen.to_json()
+    ref.tell("more")
+    system.spawn(Keeper)
+    await system.settle()
+    ref.stop()
+    await ref.terminated()
+    assert seen.to_json() == before
+    assert isinstance(seen.actors, tuple)
 
 
-def test_what_is_done_to_a_snapshot_does_nothing_to_the_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Keeper)
-        ref.stop()
-        await ref.terminated()
-        ref.tell("late")
-        system.snapshot().as_dict()["dead_letters_by_reason"].clear()
-        system.dead_letters.by_reason.clear()
-        system.actors().clear()
-        system.dead_letters.recent().clear()
-        assert sum(system.snapshot().dead_letters_by_reason.values()) == 1
-        assert len(system.dead_letters.recent()) == 1
-
-    play(program)
+async def test_what_is_done_to_a_snapshot_does_nothing_to_the_system(system: ActorSystem) -> None:
+    ref = system.spawn(Keeper)
+    ref.stop()
+    await ref.terminated()
+    ref.tell("late")
+    system.snapshot().as_dict()["dead_letters_by_reason"].clear()
+    system.dead_letters.by_reason.clear()
+    system.actors().clear()
+    system.dead_letters.recent().clear()
+    assert sum(system.snapshot().dead_letters_by_reason.values()) == 1
+    assert len(system.dead_letters.recent()) == 1
 
 
-def test_an_actor_can_take_a_snapshot_and_finds_itself_busy(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Keeper)
-        seen = await ref.ask(lambda ctx: ctx.system.snapshot())
-        assert one_of(seen, ref).busy
-        assert not one_of(system.snapshot(), ref).busy
-        assert one_of(await asyncio.to_thread(system.snapshot), ref).state == "running"
-
-    play(program)
+async def test_an_actor_can_take_a_snapshot_and_finds_itself_busy(system: ActorSystem) -> None:
+    ref = system.spawn(Keeper)
+    seen = await ref.ask(lambda ctx: ctx.system.snapshot())
+    assert one_of(seen, ref).busy
+    assert not one_of(system.snapshot(), ref).busy
+    assert one_of(await asyncio.to_thread(system.snapshot), ref).state == "running"
 
 
 # -- tree()
 
 
-def test_the_tree_shows_every_actor_below_its_parent(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        top = system.spawn(Keeper, name="top")
-        middle = system.spawn(Keeper, name="middle", parent=top)
-        system.spawn(Keeper, name="leaf", parent=middle)
-        nameless = system.spawn(Keeper, parent=top)
-        last = system.spawn(Keeper, name="last")
-        await system.settle()
-        title, *lines = system.tree().split("\n")
-        assert "test" in title
-        assert "running" in title
-        wanted = [(0, "top"), (1, "middle"), (2, "leaf"), (1, nameless.name), (0, "last")]
-        assert len(lines) == len(wanted)
-        indents = sorted({len(line) - len(line.lstrip(" │├└─")) for line in lines})
-        for line, (depth, name) in zip(lines, wanted, strict=True):
-            assert name in line
-            assert "Keeper" in line
-            assert "running" in line
-            assert len(line) - len(line.lstrip(" │├└─")) == indents[depth]
-        last.tell("a")
-        last.tell("b")
-        assert "2 queued" in system.tree()
-        assert await asyncio.to_thread(system.tree)
-
-    play(program)
+async def test_the_tree_shows_every_actor_below_its_parent(system: ActorSystem) -> None:
+    top = system.spawn(Keeper, name="top")
+    middle = system.spawn(Keeper, name="middle", parent=top)
+    system.spawn(Keeper, name="leaf", parent=middle)
+    nameless = system.spawn(Keeper, parent=top)
+    last = system.spawn(Keeper, name="last")
+    await system.settle()
+    title, *lines = system.tree().split("\n")
+    assert "test" in title
+    assert "running" in title
+    wanted = [(0, "top"), (1, "middle"), (2, "leaf"), (1, nameless.name), (0, "last")]
+    assert len(lines) == len(wanted)
+    indents = sorted({len(line) - len(line.lstrip(" │├└─")) for line in lines})
+    for line, (depth, name) in zip(lines, wanted, strict=True):
+        assert name in line
+        assert "Keeper" in line
+        assert "running" in line
+        assert len(line) - len(line.lstrip(" │├└─")) == indents[depth]
+    last.tell("a")
+    last.tell("b")
+    assert "2 queued" in system.tree()
+    assert await asyncio.to_thread(system.tree)
 
 
-def test_the_tree_of_an_empty_system_is_its_title(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert len(system.tree().splitlines()) == 1
-
-    play(program)
+async def test_the_tree_of_an_empty_system_is_its_title(system: ActorSystem) -> None:
+    assert len(system.tree().splitlines()) == 1
 
 
 def test_a_very_long_line_of_descent_can_be_seen_and_shut_down(play: Play) -> None:

@@ -116,24 +116,18 @@ SPAWNABLE = [
 
 
 @pytest.mark.parametrize(("spawn", "answer"), SPAWNABLE)  # J4, M4
-def test_whatever_makes_or_is_an_actor_can_be_spawned(play: Play, spawn: Any, answer: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert await spawn(system).ask("world") == answer
-        child = await system.spawn(Parent).ask(spawn)
-        assert await child.ask("world") == answer
-        assert child.parent is not None
-
-    play(program)
+async def test_whatever_makes_or_is_an_actor_can_be_spawned(system: ActorSystem, spawn: Any, answer: str) -> None:
+    assert await spawn(system).ask("world") == answer
+    child = await system.spawn(Parent).ask(spawn)
+    assert await child.ask("world") == answer
+    assert child.parent is not None
 
 
-def test_props_can_be_spawned_again_and_again(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        kept = props(Greeter, "hi")
-        refs = [system.spawn(kept) for _ in range(3)]
-        assert len(set(refs)) == 3
-        assert [await ref.ask("world") for ref in refs] == ["hi world"] * 3
-
-    play(program)
+async def test_props_can_be_spawned_again_and_again(system: ActorSystem) -> None:
+    kept = props(Greeter, "hi")
+    refs = [system.spawn(kept) for _ in range(3)]
+    assert len(set(refs)) == 3
+    assert [await ref.ask("world") for ref in refs] == ["hi world"] * 3
 
 
 def spying(marks: list[str]) -> list[tuple[Any, ...]]:
@@ -160,78 +154,63 @@ def spying(marks: list[str]) -> list[tuple[Any, ...]]:
     return [(Spy,), (make,), (props(Spy),), (Behaviors.setup(begin),), (lambda ctx, message: marks.append("receive"),)]
 
 
-def test_nothing_of_the_actor_runs_inside_spawn(play: Play) -> None:  # J4
-    async def program(system: ActorSystem) -> None:
-        marks: list[str] = []
+async def test_nothing_of_the_actor_runs_inside_spawn(system: ActorSystem) -> None:  # J4
+    marks: list[str] = []
+    for given in spying(marks):
+        ref = system.spawn(*given)
+        ref.tell("early")
+        assert (ref.state, ref.is_alive, marks) == (State.CREATED, True, [])
+        await system.settle()
+        assert ref.state is State.RUNNING
+        assert marks[-1] == "receive"
+        marks.clear()
+
+
+async def test_nothing_of_a_child_runs_inside_its_parents_handler(system: ActorSystem) -> None:  # J4
+    marks: list[str] = []
+
+    def spawn_all(ctx: Context) -> list[str]:
         for given in spying(marks):
-            ref = system.spawn(*given)
-            ref.tell("early")
-            assert (ref.state, ref.is_alive, marks) == (State.CREATED, True, [])
-            await system.settle()
-            assert ref.state is State.RUNNING
-            assert marks[-1] == "receive"
-            marks.clear()
+            ctx.spawn(*given).tell("early")
+        return list(marks)
 
-    play(program)
+    assert await system.spawn(Parent).ask(spawn_all) == []
+    await system.settle()
+    assert marks.count("receive") == 5
 
 
-def test_nothing_of_a_child_runs_inside_its_parents_handler(play: Play) -> None:  # J4
-    async def program(system: ActorSystem) -> None:
-        marks: list[str] = []
+async def test_what_is_told_before_the_start_is_handled_after_it_in_order(system: ActorSystem) -> None:  # case 54
+    seen: list[Any] = []
 
-        def spawn_all(ctx: Context) -> list[str]:
-            for given in spying(marks):
-                ctx.spawn(*given).tell("early")
-            return list(marks)
+    class Slow(Actor[int, None]):
+        async def pre_start(self) -> None:
+            await asyncio.sleep(0)
+            seen.append("pre_start")
 
-        assert await system.spawn(Parent).ask(spawn_all) == []
-        await system.settle()
-        assert marks.count("receive") == 5
+        def receive(self, message: int) -> None:
+            seen.append(message)
 
-    play(program)
-
-
-def test_what_is_told_before_the_start_is_handled_after_it_in_order(play: Play) -> None:  # case 54
-    async def program(system: ActorSystem) -> None:
-        seen: list[Any] = []
-
-        class Slow(Actor[int, None]):
-            async def pre_start(self) -> None:
-                await asyncio.sleep(0)
-                seen.append("pre_start")
-
-            def receive(self, message: int) -> None:
-                seen.append(message)
-
-        ref = system.spawn(Slow)
-        for number in range(5):
-            ref.tell(number)
-        await system.settle()
-        assert seen == ["pre_start", 0, 1, 2, 3, 4]
-
-    play(program)
+    ref = system.spawn(Slow)
+    for number in range(5):
+        ref.tell(number)
+    await system.settle()
+    assert seen == ["pre_start", 0, 1, 2, 3, 4]
 
 
-def test_a_constructor_that_does_not_take_its_arguments_fails_the_start(play: Play) -> None:  # case 53
-    async def program(system: ActorSystem) -> None:
-        for ref in (system.spawn(Greeter, 1, 2, 3), system.spawn(Greeter, volume=11)):  # type: ignore[call-overload]
-            with pytest.raises(TypeError):
-                await ref.started()
-            assert (await ref.terminated()).kind is ExitKind.FAIL
-        assert system.actors() == []
-
-    play(program)
+async def test_a_constructor_that_does_not_take_its_arguments_fails_the_start(system: ActorSystem) -> None:  # case 53
+    for ref in (system.spawn(Greeter, 1, 2, 3), system.spawn(Greeter, volume=11)):  # type: ignore[call-overload]
+        with pytest.raises(TypeError):
+            await ref.started()
+        assert (await ref.terminated()).kind is ExitKind.FAIL
+    assert system.actors() == []
 
 
 @pytest.mark.parametrize("made", [None, "greeter", Greeter, 5, object()])
-def test_a_factory_that_makes_no_actor_fails_the_start(play: Play, made: Any) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        ref: ActorRef[Any, Any] = system.spawn(lambda: made)
-        with pytest.raises(NotAnActor):
-            await ref.started()
-        assert (await ref.terminated()).kind is ExitKind.FAIL
-
-    play(program)
+async def test_a_factory_that_makes_no_actor_fails_the_start(system: ActorSystem, made: Any) -> None:  # J9
+    ref: ActorRef[Any, Any] = system.spawn(lambda: made)
+    with pytest.raises(NotAnActor):
+        await ref.started()
+    assert (await ref.terminated()).kind is ExitKind.FAIL
 
 
 # -- what is handed down
@@ -260,91 +239,79 @@ def test_env_is_handed_down_from_parent_to_child_and_each_may_add_to_it(play: Pl
     play(program, env={"a": "config", "b": "config"})
 
 
-def test_the_mailbox_and_the_drain_of_a_parent_are_not_its_childrens(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Parent, mailbox=MailboxConfig(capacity=1, overflow=Overflow.DROP_NEW), drain=Drain.DROP)
-        child = await parent.ask(lambda ctx: ctx.spawn(Greeter))
-        for _ in range(10):
-            child.tell("x")
-        child.stop()
-        await child.terminated()
-        ledger = system.ledger(child)
-        assert (ledger.sent, ledger.dropped, ledger.dead_lettered) == (10, 0, 10)
-
-    play(program)
+async def test_the_mailbox_and_the_drain_of_a_parent_are_not_its_childrens(system: ActorSystem) -> None:
+    parent = system.spawn(Parent, mailbox=MailboxConfig(capacity=1, overflow=Overflow.DROP_NEW), drain=Drain.DROP)
+    child = await parent.ask(lambda ctx: ctx.spawn(Greeter))
+    for _ in range(10):
+        child.tell("x")
+    child.stop()
+    await child.terminated()
+    ledger = system.ledger(child)
+    assert (ledger.sent, ledger.dropped, ledger.dead_lettered) == (10, 0, 10)
 
 
 # -- kin
 
 
-def test_a_child_knows_its_parent_and_the_parent_its_children(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        top = system.spawn(Parent, name="top")
-        first = await top.ask(lambda ctx: ctx.spawn(Parent, name="first"))
-        second = await top.ask(lambda ctx: ctx.spawn(Parent, name="second"))
-        below = await first.ask(lambda ctx: ctx.spawn(Parent, name="below"))
-        assert (top.parent, first.parent, below.parent) == (None, top, first)
-        assert (top.path, first.path, below.path) == ("/top", "/top/first", "/top/first/below")
-        assert await top.ask(lambda ctx: ctx.children) == [first, second]
-        assert await below.ask(lambda ctx: (ctx.parent, ctx.children, ctx.name)) == (first, [], "below")
-        first.stop()
-        await first.terminated()
-        assert not below.is_alive
-        assert await top.ask(lambda ctx: ctx.children) == [second]
-
-    play(program)
+async def test_a_child_knows_its_parent_and_the_parent_its_children(system: ActorSystem) -> None:
+    top = system.spawn(Parent, name="top")
+    first = await top.ask(lambda ctx: ctx.spawn(Parent, name="first"))
+    second = await top.ask(lambda ctx: ctx.spawn(Parent, name="second"))
+    below = await first.ask(lambda ctx: ctx.spawn(Parent, name="below"))
+    assert (top.parent, first.parent, below.parent) == (None, top, first)
+    assert (top.path, first.path, below.path) == ("/top", "/top/first", "/top/first/below")
+    assert await top.ask(lambda ctx: ctx.children) == [first, second]
+    assert await below.ask(lambda ctx: (ctx.parent, ctx.children, ctx.name)) == (first, [], "below")
+    first.stop()
+    await first.terminated()
+    assert not below.is_alive
+    assert await top.ask(lambda ctx: ctx.children) == [second]
 
 
-def test_an_explicit_parent_is_the_parent_in_every_way(play: Play) -> None:  # J4
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Parent, name="parent")
-        child = system.spawn(Parent, parent=parent, name="child")  # the parent has not even started
-        assert child.parent == parent
-        assert child.path == "/parent/child"
-        assert await parent.ask(lambda ctx: ctx.children) == [child]
-        assert await child.ask(lambda ctx: ctx.parent) == parent
-        await parent.ask(lambda ctx: ctx.stop(child))
-        await child.terminated()
-        again = system.spawn(Parent, parent=parent, name="child")
-        parent.stop()
-        await parent.terminated()
-        assert not again.is_alive
-
-    play(program)
+async def test_an_explicit_parent_is_the_parent_in_every_way(system: ActorSystem) -> None:  # J4
+    parent = system.spawn(Parent, name="parent")
+    child = system.spawn(Parent, parent=parent, name="child")  # the parent has not even started
+    assert child.parent == parent
+    assert child.path == "/parent/child"
+    assert await parent.ask(lambda ctx: ctx.children) == [child]
+    assert await child.ask(lambda ctx: ctx.parent) == parent
+    await parent.ask(lambda ctx: ctx.stop(child))
+    await child.terminated()
+    again = system.spawn(Parent, parent=parent, name="child")
+    parent.stop()
+    await parent.terminated()
+    assert not again.is_alive
 
 
-def test_children_can_be_spawned_in_hooks(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        born: list[ActorRef[Any, Any]] = []
-        refused: list[Exception] = []
+async def test_children_can_be_spawned_in_hooks(system: ActorSystem) -> None:
+    born: list[ActorRef[Any, Any]] = []
+    refused: list[Exception] = []
 
-        class Breeder(Actor[Any, Any]):
-            def receive(self, message: Any) -> None:
-                pass
+    class Breeder(Actor[Any, Any]):
+        def receive(self, message: Any) -> None:
+            pass
 
-            async def pre_start(self) -> None:
-                born.append(self.ctx.spawn(Greeter, name="pre_start"))
-                await asyncio.sleep(0)
+        async def pre_start(self) -> None:
+            born.append(self.ctx.spawn(Greeter, name="pre_start"))
+            await asyncio.sleep(0)
 
-            def post_start(self) -> None:
-                born.append(self.ctx.spawn(Greeter, name="post_start"))
+        def post_start(self) -> None:
+            born.append(self.ctx.spawn(Greeter, name="post_start"))
 
-            def pre_stop(self) -> None:
-                born.append(self.ctx.spawn(Greeter, name="pre_stop"))
+        def pre_stop(self) -> None:
+            born.append(self.ctx.spawn(Greeter, name="pre_stop"))
 
-            def post_stop(self) -> None:
-                try:
-                    self.ctx.spawn(Greeter, name="post_stop")
-                except ActorTerminated as error:
-                    refused.append(error)
+        def post_stop(self) -> None:
+            try:
+                self.ctx.spawn(Greeter, name="post_stop")
+            except ActorTerminated as error:
+                refused.append(error)
 
-        ref = system.spawn(Breeder, name="breeder")
-        await ref.started()
-        assert [child.path for child in born] == ["/breeder/pre_start", "/breeder/post_start"]
-        ref.stop()
-        await ref.terminated()
-        assert [child.name for child in born] == ["pre_start", "post_start", "pre_stop"]
-        assert [child.is_alive for child in born] == [False] * 3
-        assert len(refused) == 1  # its children have ended: a new one would outlive it
-
-    play(program)
+    ref = system.spawn(Breeder, name="breeder")
+    await ref.started()
+    assert [child.path for child in born] == ["/breeder/pre_start", "/breeder/post_start"]
+    ref.stop()
+    await ref.terminated()
+    assert [child.name for child in born] == ["pre_start", "post_start", "pre_stop"]
+    assert [child.is_alive for child in born] == [False] * 3
+    assert len(refused) == 1  # its children have ended: a new one would outlive it

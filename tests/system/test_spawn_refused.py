@@ -93,97 +93,83 @@ REFUSED: list[tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("code", "factory", "args", "options"), REFUSED)
-def test_a_refused_spawn_leaves_no_trace(  # J4, M4
-    play: Play, code: str, factory: Any, args: tuple[Any, ...], options: dict[str, Any]
+async def test_a_refused_spawn_leaves_no_trace(  # J4, M4
+    system: ActorSystem, code: str, factory: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        def attempt(spawn: Any, **more: Any) -> None:
+    def attempt(spawn: Any, **more: Any) -> None:
+        with pytest.raises(GreenroomError) as caught:
+            spawn(factory, *args, **options, **more)
+        assert caught.value.code == code
+
+    top = system.spawn(Greeter, name="taken")
+    system.spawn(Greeter, name="taken", parent=top)
+    await top.ask(lambda ctx: attempt(ctx.spawn))
+    await system.settle()
+    before = trace(system)
+    attempt(system.spawn)
+    attempt(system.spawn, parent=top)
+    await asyncio.to_thread(attempt, system.spawn)
+    assert trace(system) == before
+    assert len(system.actors()) == system.snapshot().spawned == 2
+    if options["name"] == "new":
+        for parent in (None, top):
+            assert await system.spawn(Greeter, name="new", parent=parent).ask("world") == "hello world"
+
+
+async def test_an_instance_is_a_type_error_that_says_what_to_pass(system: ActorSystem) -> None:  # J9
+    with pytest.raises(TypeError, match=r"spawn\(Greeter, \.\.\.\)"):
+        system.spawn(Greeter("hi"))  # type: ignore[call-overload]
+
+
+@pytest.mark.config(max_actors=2)
+async def test_a_full_table_leaves_no_trace(system: ActorSystem) -> None:  # M4
+    first = system.spawn(Greeter)
+    last = system.spawn(Greeter)
+    await system.settle()
+    before = trace(system)
+    for parent in (None, first):
+        for name in (None, "new"):
             with pytest.raises(GreenroomError) as caught:
-                spawn(factory, *args, **options, **more)
-            assert caught.value.code == code
-
-        top = system.spawn(Greeter, name="taken")
-        system.spawn(Greeter, name="taken", parent=top)
-        await top.ask(lambda ctx: attempt(ctx.spawn))
-        await system.settle()
-        before = trace(system)
-        attempt(system.spawn)
-        attempt(system.spawn, parent=top)
-        await asyncio.to_thread(attempt, system.spawn)
-        assert trace(system) == before
-        assert len(system.actors()) == system.snapshot().spawned == 2
-        if options["name"] == "new":
-            for parent in (None, top):
-                assert await system.spawn(Greeter, name="new", parent=parent).ask("world") == "hello world"
-
-    play(program)
-
-
-def test_an_instance_is_a_type_error_that_says_what_to_pass(play: Play) -> None:  # J9
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(TypeError, match=r"spawn\(Greeter, \.\.\.\)"):
-            system.spawn(Greeter("hi"))  # type: ignore[call-overload]
-
-    play(program)
-
-
-def test_a_full_table_leaves_no_trace(play: Play) -> None:  # M4
-    async def program(system: ActorSystem) -> None:
-        first = system.spawn(Greeter)
-        last = system.spawn(Greeter)
-        await system.settle()
-        before = trace(system)
-        for parent in (None, first):
-            for name in (None, "new"):
-                with pytest.raises(GreenroomError) as caught:
-                    system.spawn(Greeter, name=name, parent=parent, env={"a": 1})
-                assert caught.value.code == "too_many_actors"
-        assert trace(system) == before
-        last.stop()
-        await last.terminated()
-        assert await system.spawn(Greeter, name="new", parent=first).ask("world") == "hello world"
-
-    play(program, max_actors=2)
+                system.spawn(Greeter, name=name, parent=parent, env={"a": 1})
+            assert caught.value.code == "too_many_actors"
+    assert trace(system) == before
+    last.stop()
+    await last.terminated()
+    assert await system.spawn(Greeter, name="new", parent=first).ask("world") == "hello world"
 
 
 @pytest.mark.parametrize("end", [ActorRef.stop, ActorRef.kill, lambda ref: ref.fail(ValueError())])
-def test_a_dead_actor_can_have_no_children(play: Play, end: Any) -> None:  # M4
-    async def program(system: ActorSystem) -> None:
-        contexts: list[Context] = []
-        parent = system.spawn(Greeter, name="parent")
-        await parent.ask(contexts.append)
-        end(parent)
-        await parent.terminated()
-        before = trace(system)
-        for spawn in (lambda: system.spawn(Greeter, name="new", parent=parent), lambda: contexts[0].spawn(Greeter)):
-            with pytest.raises(GreenroomError) as caught:
-                spawn()
-            assert caught.value.code == "actor_terminated"
-        assert trace(system) == before
-
-    play(program)
+async def test_a_dead_actor_can_have_no_children(system: ActorSystem, end: Any) -> None:  # M4
+    contexts: list[Context] = []
+    parent = system.spawn(Greeter, name="parent")
+    await parent.ask(contexts.append)
+    end(parent)
+    await parent.terminated()
+    before = trace(system)
+    for spawn in (lambda: system.spawn(Greeter, name="new", parent=parent), lambda: contexts[0].spawn(Greeter)):
+        with pytest.raises(GreenroomError) as caught:
+            spawn()
+        assert caught.value.code == "actor_terminated"
+    assert trace(system) == before
 
 
-def test_a_system_that_is_stopping_takes_in_nobody(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        codes: list[str] = []
+async def test_a_system_that_is_stopping_takes_in_nobody(system: ActorSystem) -> None:  # case 59
+    codes: list[str] = []
 
-        class Late(Actor[Any, Any]):
-            def receive(self, message: Any) -> None:
-                pass
+    class Late(Actor[Any, Any]):
+        def receive(self, message: Any) -> None:
+            pass
 
-            def pre_stop(self) -> None:
-                for spawn in (self.ctx.spawn, self.ctx.system.spawn):
-                    with pytest.raises(SystemStopped) as caught:
-                        spawn(Greeter)
-                    codes.append(caught.value.code)
+        def pre_stop(self) -> None:
+            for spawn in (self.ctx.spawn, self.ctx.system.spawn):
+                with pytest.raises(SystemStopped) as caught:
+                    spawn(Greeter)
+                codes.append(caught.value.code)
 
-        await system.spawn(Late).started()
-        await system.shutdown()
-        assert codes == ["system_stopped"] * 2
-        assert system.snapshot().spawned == 1
-
-    play(program)
+    await system.spawn(Late).started()
+    await system.shutdown()
+    assert codes == ["system_stopped"] * 2
+    assert system.snapshot().spawned == 1
 
 
 def test_a_spawn_that_was_refused_is_not_counted_among_the_actors_of_the_report(play: Play) -> None:  # M11

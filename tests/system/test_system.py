@@ -190,18 +190,15 @@ def test_a_handler_that_raises_one_of_the_great_exceptions_ends_the_system(
     play.bare(main)
 
 
-def test_a_handler_that_fails_does_not_end_the_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        def fail(ctx: Context, message: Any) -> None:
-            raise ValueError(message)
+async def test_a_handler_that_fails_does_not_end_the_system(system: ActorSystem) -> None:
+    def fail(ctx: Context, message: Any) -> None:
+        raise ValueError(message)
 
-        ref = system.spawn(fail)
-        ref.tell("bad")
-        assert (await ref.terminated()).kind is ExitKind.FAIL
-        assert system.phase == "running"
-        assert await system.spawn(Echo).ask(1) == 1
-
-    play(program)
+    ref = system.spawn(fail)
+    ref.tell("bad")
+    assert (await ref.terminated()).kind is ExitKind.FAIL
+    assert system.phase == "running"
+    assert await system.spawn(Echo).ask(1) == 1
 
 
 # -- stopping
@@ -230,65 +227,52 @@ WAYS_TO_STOP = [ActorSystem.stop, stop_by_handler, stop_by_async_handler, stop_b
 
 
 @pytest.mark.parametrize("stop", WAYS_TO_STOP)
-def test_a_system_can_be_stopped_from_anywhere(play: Play, stop: Callable[[ActorSystem], None]) -> None:  # J2
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Echo)
-        await system.settle()
-        stop(system)
-        await system.stopped()
-        assert system.phase == "stopped"
-        assert not ref.is_alive
-
-    play(program)
-
-
-def test_a_stop_by_another_thread_wakes_a_loop_that_sleeps(play: Play) -> None:  # J2
-    async def program(system: ActorSystem) -> None:
-        thread = threading.Timer(0.05, system.stop)  # by then there is nothing to do here but poll
-        thread.start()
-        await system.stopped()
-        thread.join()
-
-    play(program)
+async def test_a_system_can_be_stopped_from_anywhere(
+    system: ActorSystem, stop: Callable[[ActorSystem], None]
+) -> None:  # J2
+    ref = system.spawn(Echo)
+    await system.settle()
+    stop(system)
+    await system.stopped()
+    assert system.phase == "stopped"
+    assert not ref.is_alive
 
 
-def test_a_shutdown_asked_for_twice_ends_once(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        stops: list[str] = []
+async def test_a_stop_by_another_thread_wakes_a_loop_that_sleeps(system: ActorSystem) -> None:  # J2
+    thread = threading.Timer(0.05, system.stop)  # by then there is nothing to do here but poll
+    thread.start()
+    await system.stopped()
+    thread.join()
 
-        class Counted(Actor[Any, Any]):
-            def receive(self, message: Any) -> None:
-                pass
 
-            async def post_stop(self) -> None:
-                await asyncio.sleep(0)
-                stops.append("post_stop")
+async def test_a_shutdown_asked_for_twice_ends_once(system: ActorSystem) -> None:  # case 59
+    stops: list[str] = []
 
-        await system.spawn(Counted).started()
-        await asyncio.gather(system.shutdown(), system.shutdown(), system.stopped())
-        await system.shutdown()
-        system.stop()
-        assert stops == ["post_stop"]
+    class Counted(Actor[Any, Any]):
+        def receive(self, message: Any) -> None:
+            pass
 
-    play(program)
+        async def post_stop(self) -> None:
+            await asyncio.sleep(0)
+            stops.append("post_stop")
+
+    await system.spawn(Counted).started()
+    await asyncio.gather(system.shutdown(), system.shutdown(), system.stopped())
+    await system.shutdown()
+    system.stop()
+    assert stops == ["post_stop"]
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), "soon", None, True])
-def test_a_shutdown_needs_a_timeout_that_is_one(play: Play, timeout: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(InvalidDelay):
-            await system.shutdown(timeout)
-        assert system.phase == "running"
-
-    play(program)
+async def test_a_shutdown_needs_a_timeout_that_is_one(system: ActorSystem, timeout: Any) -> None:
+    with pytest.raises(InvalidDelay):
+        await system.shutdown(timeout)
+    assert system.phase == "running"
 
 
-def test_an_actor_cannot_wait_for_the_end_of_its_system(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async def wait(ctx: Context, message: Any) -> None:
-            await ctx.system.stopped()
+async def test_an_actor_cannot_wait_for_the_end_of_its_system(system: ActorSystem) -> None:
+    async def wait(ctx: Context, message: Any) -> None:
+        await ctx.system.stopped()
 
-        with pytest.raises(WaitsForItself):
-            await system.spawn(wait).ask("wait")
-
-    play(program)
+    with pytest.raises(WaitsForItself):
+        await system.spawn(wait).ask("wait")

@@ -42,15 +42,12 @@ def test_systems_can_be_nested_and_their_actors_can_talk(play: Play) -> None:  #
     play.bare(main)
 
 
-def test_a_system_inside_an_actor_of_another_runs_and_ends(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        async def host(ctx: Context, message: Any) -> Any:
-            async with ActorSystem("guest") as guest:
-                return await guest.spawn(Echo).ask(message)
+async def test_a_system_inside_an_actor_of_another_runs_and_ends(system: ActorSystem) -> None:
+    async def host(ctx: Context, message: Any) -> Any:
+        async with ActorSystem("guest") as guest:
+            return await guest.spawn(Echo).ask(message)
 
-        assert await system.spawn(host).ask("hello") == "hello"
-
-    play(program)
+    assert await system.spawn(host).ask("hello") == "hello"
 
 
 def test_two_systems_in_one_loop_know_nothing_of_each_others_actors(play: Play) -> None:
@@ -75,30 +72,24 @@ def test_two_systems_in_one_loop_know_nothing_of_each_others_actors(play: Play) 
     play.bare(main)
 
 
-def test_actors_of_two_systems_on_two_threads_can_talk(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        with ActorSystem("other") as other:
-            far = other.spawn(AsyncEcho)
+async def test_actors_of_two_systems_on_two_threads_can_talk(system: ActorSystem) -> None:
+    with ActorSystem("other") as other:
+        far = other.spawn(AsyncEcho)
 
-            async def ask_far(ctx: Context, message: Any) -> Any:
-                return await far.ask(message)
+        async def ask_far(ctx: Context, message: Any) -> Any:
+            return await far.ask(message)
 
-            near = system.spawn(ask_far)
-            assert await asyncio.gather(*(near.ask(number) for number in range(100))) == list(range(100))
-            assert other.ledger(far).handled == 100
-
-    play(program)
+        near = system.spawn(ask_far)
+        assert await asyncio.gather(*(near.ask(number) for number in range(100))) == list(range(100))
+        assert other.ledger(far).handled == 100
 
 
 @pytest.mark.parametrize("wrong", [5, "echo", Echo])
-def test_what_is_no_ref_has_no_ledger_and_no_children(play: Play, wrong: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises((GreenroomError, TypeError)):
-            system.ledger(wrong)
-        with pytest.raises(ConfigError, match="parent="):
-            system.spawn(Echo, parent=wrong)
-
-    play(program)
+async def test_what_is_no_ref_has_no_ledger_and_no_children(system: ActorSystem, wrong: Any) -> None:
+    with pytest.raises((GreenroomError, TypeError)):
+        system.ledger(wrong)
+    with pytest.raises(ConfigError, match="parent="):
+        system.spawn(Echo, parent=wrong)
 
 
 # -- in a notebook

@@ -127,7 +127,7 @@ def test_a_system_that_is_merely_busy_is_not_complained_of(caplog: pytest.LogCap
     async def main() -> None:
         config = SystemConfig(stuck_after=0, max_msgs_per_actor=1, max_actors_per_tick=1)
         async with ActorSystem("test", config=config) as system:
-            watch = Watch(system, STUCK_AFTER)
+            watch = Watch(system._loops.home, STUCK_AFTER, "system's thread")
 
             def go_round(ctx: Any, now: float) -> None:
                 # It looks while a handler runs, every time, and much later than the last time.
@@ -150,7 +150,7 @@ def test_a_handler_may_block_a_thread_that_is_not_the_system_s(
 ) -> None:
     async def main() -> None:
         async with ActorSystem("test", config=SystemConfig(stuck_after=0)) as system:
-            watch = Watch(system, STUCK_AFTER)
+            watch = Watch(system._loops.home, STUCK_AFTER, "system's thread")
             entered, go_on = threading.Event(), threading.Event()
 
             def wait(ctx: Any, message: float) -> bool:

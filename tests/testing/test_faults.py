@@ -1,16 +1,31 @@
-"""Faults that happen to actors: crashes, stops, shutdowns and slow handlers, as declared and as drawn (B1)."""
+"""Faults of actors and of messages happen as declared and as drawn, and every message is accounted for (B1)."""
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Directive, Supervision, SystemConfig
-from greenroom.errors import ConfigError, InjectedFault
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Directive,
+    Down,
+    Lane,
+    MailboxConfig,
+    MailboxFull,
+    Overflow,
+    Supervision,
+    SystemConfig,
+)
+from greenroom.errors import ConfigError, GreenroomError, InjectedFault, SystemFailed
 from greenroom.testing import Simulation, assert_ledger_balanced, faults
 
 STOPS = SystemConfig(supervision=Supervision(Directive.STOP))
@@ -360,3 +375,589 @@ def test_an_ask_of_a_slow_actor_may_come_too_late() -> None:
     simulation.run(program)
     assert simulation.system is not None
     assert assert_ledger_balanced(simulation.system).late_replies == 1
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Have nothing logged: hundreds of tracebacks take longer than all the rest."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+class Worker(Actor[int, int]):
+    """Works a little, in steps."""
+
+    def receive(self, left: int) -> int:
+        if left:
+            self.ctx.self.tell(left - 1)
+        return left
+
+
+async def work(system: ActorSystem) -> list[Any]:
+    """Three workers; how each ended that has."""
+    refs = [system.spawn(Worker, name=name) for name in ("a1", "a2", "b")]
+    for ref in refs:
+        ref.tell(8)
+    await system.settle()
+    return [ref.name for ref in refs if ref.is_alive]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_an_actor_is_stopped_at_its_step(kill: bool) -> None:
+    simulation = Simulation(1, faults=[faults.stop("b", at=5, kill=kill)])
+    assert simulation.run(work) == ["a1", "a2"]
+    (event,) = [event for event in simulation.trace if event.kind == "injected"]
+    assert (event.step, event.actor) == (5, "/b")
+    ended = {event.actor: str(event.what) for event in simulation.trace if event.kind == "stopped"}
+    assert ended["/b"] == ("killed" if kill else "normal")
+
+
+def test_of_several_that_fit_any_is_stopped() -> None:
+    living = {str(Simulation(seed, faults=[faults.stop("a?", at=3)]).run(work)) for seed in range(20)}
+    assert living == {"['a1', 'b']", "['a2', 'b']"}
+
+
+def test_the_step_is_drawn_from_the_pair() -> None:
+    steps = set()
+    for seed in range(60):
+        simulation = Simulation(seed, faults=[faults.stop("b", at=(2, 5))])
+        simulation.run(work)
+        steps |= {event.step for event in simulation.trace if event.kind == "injected"}
+    assert steps == {2, 3, 4, 5}
+
+
+def test_nobody_is_stopped_when_nobody_fits() -> None:
+    assert Simulation(faults=[faults.stop("c", at=2)]).run(work) == ["a1", "a2", "b"]
+
+
+def test_a_stop_that_is_not_drawn_does_not_happen() -> None:
+    ended = [len(Simulation(seed, faults=[faults.stop(at=2, chance=0.5)]).run(work)) for seed in range(40)]
+    assert 8 < ended.count(2) < 32
+    assert ended.count(2) + ended.count(3) == 40
+
+
+@pytest.mark.parametrize("step", [1, 2, 7])
+def test_the_system_is_shut_down_at_its_step(step: int) -> None:
+    async def program(system: ActorSystem) -> None:
+        for name in "ab":
+            system.spawn(Worker, name=name).tell(50)
+        await system.stopped()
+
+    simulation = Simulation(faults=[faults.shutdown(at=step)])
+    simulation.run(program)
+    assert [event.step for event in simulation.trace if event.kind == "injected"] == [step]
+    assert simulation.system is not None
+    assert simulation.system.phase == "stopped"
+    assert_ledger_balanced(simulation.system)
+
+
+# -- at any step, with everything else
+
+
+class Store(Actor[Any, Any]):
+    """Answers what it is sent, sometimes later."""
+
+    async def pre_start(self) -> None:
+        await asyncio.sleep(0.01)
+
+    async def receive(self, message: tuple[str, int]) -> int:
+        if message[1] % 4 == 0:
+            await asyncio.sleep(0.05)
+        return message[1]
+
+
+class Client(Actor[Any, None]):
+    """Sends by every way there is, on a timer."""
+
+    def __init__(self, stores: list[ActorRef[Any, Any]]) -> None:
+        self.stores = stores
+        self.number = 0
+
+    def pre_start(self) -> None:
+        self.ctx.send_every(0.2, self.ctx.self, "tick")
+        for store in self.stores:
+            self.ctx.watch(store)
+
+    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.stores = [store for store in self.stores if store != ref]
+
+    async def receive(self, message: str) -> None:
+        for store in self.stores:
+            self.number += 1
+            with suppress(GreenroomError, TimeoutError):
+                sent = (self.ctx.name, self.number)
+                if self.number % 3 == 0:
+                    await store.ask(sent, timeout=0.3)
+                elif self.number % 3 == 1:
+                    await store.send(sent, timeout=0.3)
+                else:
+                    store.tell(sent)
+        if self.number > 24:
+            self.ctx.stop()
+
+
+def trading(overflow: Overflow) -> Any:
+    async def program(system: ActorSystem) -> None:
+        mailbox = MailboxConfig(capacity=3, overflow=overflow)
+        stores = [system.spawn(Store, name=f"store-{number}", mailbox=mailbox) for number in (1, 2)]
+        clients = [system.spawn(Client, stores, name=f"client-{number}") for number in (1, 2, 3)]
+        await asyncio.sleep(8)
+        for client in clients:
+            client.stop()
+        await system.settle(timeout=1000)
+        ledger = assert_ledger_balanced(system)
+        assert ledger.queued == ledger.in_hand == 0
+        for ref in (*stores, *clients):
+            assert_ledger_balanced(system, ref)
+
+    return program
+
+
+ALL = [
+    faults.crash("store-*", at=(1, 10)),
+    faults.crash("client-*", at=(1, 10), chance=0.3),
+    faults.delay(by=(0.0, 1.0), chance=0.5),
+    faults.reorder(),
+    faults.fill("store-*", at=(1, 10), lasting=(0.0, 2.0)),
+    faults.slow(),
+    faults.stop("client-*", chance=0.3),
+    faults.stop("store-*", kill=True, chance=0.3),
+    faults.shutdown(at=(1, 300), chance=0.3),
+]
+
+
+@pytest.mark.parametrize("schedule", ["random", "pct", "fifo"])
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_no_message_is_lost_whatever_happens(overflow: Overflow, schedule: str) -> None:
+    met: collections.Counter[str] = collections.Counter()
+    for seed in range(25):
+        simulation = Simulation(seed, schedule=schedule, faults=ALL)
+        simulation.run(trading(overflow))
+        assert simulation.system is not None
+        ledger = assert_ledger_balanced(simulation.system)
+        assert ledger.queued == ledger.in_hand == 0
+        met.update(event.what.split()[1] for event in simulation.trace if event.kind == "injected")
+    assert {"crashes", "has", "takes", "is", "system"} <= set(met)  # each of the faults has happened
+
+
+@pytest.mark.parametrize("fault", [faults.stop, faults.shutdown], ids=["stop", "shutdown"])
+def test_an_end_at_any_step_leaves_nothing_behind(fault: Any) -> None:
+    for step in range(1, 60, 3):
+        simulation = Simulation(step, faults=[fault(at=step), faults.delay(by=(0.0, 0.5))], keep=0)
+        simulation.run(trading(Overflow.REJECT))
+        assert simulation.system is not None
+        assert_ledger_balanced(simulation.system)
+
+
+def test_a_shutdown_while_messages_are_on_their_way_makes_dead_letters_of_them() -> None:
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Worker, name="a")
+        await ref.started()
+        for _ in range(5):
+            ref.tell(0)
+
+    simulation = Simulation(faults=[faults.delay(to="a", by=1000.0)])
+    simulation.run(program)
+    assert simulation.system is not None
+    ledger = assert_ledger_balanced(simulation.system)
+    assert (ledger.sent, ledger.dead_lettered, ledger.queued) == (5, 5, 0)
+    assert simulation.trace.seconds < 1000
+
+
+def test_asks_that_are_on_their_way_fail_when_their_target_ends() -> None:
+    async def program(system: ActorSystem) -> float:
+        ref = system.spawn(Worker, name="a")
+        await ref.started()
+        asked = ref.ask(0, timeout=None)
+        ref.stop()
+        with pytest.raises(GreenroomError):
+            await asked
+        return asyncio.get_running_loop().time()
+
+    assert Simulation(faults=[faults.delay(to="a", by=50.0)]).run(program) <= 50.0
+
+
+def test_a_failure_that_goes_up_to_the_top_ends_the_simulation() -> None:
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Worker, name="a", supervision=Supervision(Directive.ESCALATE)).tell(5)
+        await system.stopped()
+
+    with pytest.raises(SystemFailed):
+        Simulation(faults=[faults.crash("a", at=3)]).run(program)
+
+
+class Sink(Actor[Any, Any]):
+    """Writes down what it gets, and when."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    def receive(self, message: Any) -> Any:
+        self.log.append((self.ctx.now(), message))
+        return message
+
+
+class Source(Actor[int, None]):
+    """Sends so many numbers, by every way there is, and stops."""
+
+    def __init__(self, target: ActorRef[Any, Any]) -> None:
+        self.target = target
+
+    async def receive(self, many: int) -> None:
+        for number in range(many):
+            message = (self.ctx.name, number)
+            if number % 3 == 0:
+                self.target.tell(message)
+            elif number % 3 == 1:
+                await self.target.send(message)
+            else:
+                self.target.ask(message, timeout=1000)
+        self.ctx.stop()
+
+
+def pouring(capacity: int = 1000) -> Callable[[ActorSystem], Any]:
+    """Three sources, one sink; what that got, and when."""
+
+    async def program(system: ActorSystem) -> list[tuple[float, tuple[str, int]]]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink", mailbox=MailboxConfig(capacity=capacity))
+        await sink.started()
+        for name in "abc":
+            system.spawn(Source, sink, name=name).tell(8)
+        await system.settle(timeout=10_000)
+        return log
+
+    return program
+
+
+def arrivals(*given: faults.Fault, seed: int = 0, capacity: int = 1000, schedule: str = "random") -> list[Any]:
+    log: list[Any] = Simulation(seed, schedule=schedule, faults=given).run(pouring(capacity))
+    return log
+
+
+def numbers_of(log: list[Any], name: str) -> list[Any]:
+    return [message[1] for _, message in log if message[0] == name]
+
+
+def turns(log: list[Any]) -> str:
+    return "".join(message[0] for _, message in log)
+
+
+# -- delay
+
+
+def test_a_message_takes_exactly_as_long_as_it_is_delayed() -> None:
+    log = arrivals(faults.delay(to="sink", by=2.5))
+    assert {moment for moment, _ in log} == {2.5}
+    assert len(log) == 24
+
+
+def test_a_delay_is_drawn_for_each_message() -> None:
+    log = arrivals(faults.delay("a", by=(1.0, 2.0)), seed=3)
+    moments = [moment for moment, message in log if message[0] == "a"]
+    assert all(1.0 <= moment <= 2.0 for moment in moments)
+    assert len(set(moments)) > 1
+    assert {moment for moment, message in log if message[0] != "a"} == {0.0}
+
+
+def test_several_delays_add_up() -> None:
+    log = arrivals(faults.delay(by=1.0), faults.delay(to="sink", by=2.0))
+    assert {moment for moment, _ in log} == {4.0}  # a second to the source, and three to the sink
+
+
+def test_only_messages_of_the_named_sender_are_delayed() -> None:
+    for who in ("b", "/b", "[b]"):
+        log = arrivals(faults.delay(who, "sink", by=3.0))
+        assert {message[0] for moment, message in log if moment == 3.0} == {"b"}
+        assert {message[0] for moment, message in log if moment == 0.0} == {"a", "c"}
+
+
+def test_senders_and_targets_can_be_named_by_class() -> None:
+    log = arrivals(faults.delay(Source, Sink, by=3.0))
+    assert {moment for moment, _ in log} == {3.0}
+    assert {moment for moment, _ in arrivals(faults.delay(Sink, by=3.0))} == {0.0}
+
+
+@pytest.mark.parametrize("fault", [faults.delay(to=Sink, by=3.0), faults.delay(to="sink", by=3.0)], ids=repr)
+def test_a_message_to_an_actor_that_has_not_started_is_delayed_as_well(fault: faults.Fault) -> None:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        system.spawn(Sink, log, name="sink").tell(1)
+        await system.settle()
+        return log
+
+    assert Simulation(faults=[fault]).run(program) == [(3.0, 1)]
+
+
+def test_what_the_program_sends_is_from_outside() -> None:
+    async def program(system: ActorSystem) -> tuple[list[Any], float]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        sink.tell(1)
+        await sink.ask(2, timeout=None)
+        return log, asyncio.get_running_loop().time()
+
+    assert Simulation(faults=[faults.delay("(outside)", by=2.0)]).run(program) == ([(2.0, 1), (2.0, 2)], 2.0)
+
+
+def test_replies_and_ticks_are_not_delayed() -> None:
+    class Ticks(Sink):
+        def pre_start(self) -> None:
+            self.ctx.send_after(1.0, self.ctx.self, "tick")
+
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        system.spawn(Ticks, log, name="ticks")
+        await asyncio.sleep(1.5)
+        return log
+
+    assert Simulation(faults=[faults.delay(by=1.0)]).run(program) == [(1.0, "tick")]
+
+
+def test_settling_waits_for_what_is_on_its_way() -> None:
+    async def program(system: ActorSystem) -> tuple[float, int]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        await sink.started()
+        sink.tell(1)
+        await system.settle()
+        assert_ledger_balanced(system)
+        return asyncio.get_running_loop().time(), len(log)
+
+    assert Simulation(faults=[faults.delay(to="sink", by=7.0)]).run(program) == (7.0, 1)
+
+
+# -- order
+
+
+LATE = (faults.delay(to="sink", by=(0.0, 2.0), chance=0.7),)
+MIXED = (faults.reorder("sink"),)
+BOTH = (*LATE, *MIXED, faults.slow("sink"), faults.fill("sink", at=(1, 10), lasting=(0.0, 1.0)))
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 1000])
+@pytest.mark.parametrize("given", [LATE, MIXED], ids=["delay", "reorder"])
+def test_messages_of_a_pair_keep_their_order(given: tuple[faults.Fault, ...], capacity: int) -> None:
+    class Patient(Source):
+        async def receive(self, many: int) -> None:
+            for number in range(many):
+                await self.target.send((self.ctx.name, number))
+
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink", mailbox=MailboxConfig(capacity=capacity))
+        for name in "abc":
+            system.spawn(Patient, sink, name=name).tell(8)
+        await system.settle(timeout=10_000)
+        return log
+
+    for seed in range(15):
+        log = Simulation(seed, faults=given, keep=0).run(program)
+        assert [numbers_of(log, name) for name in "abc"] == [list(range(8))] * 3
+
+
+@pytest.mark.parametrize("schedule", ["random", "pct", "fifo"])
+def test_tells_sends_and_asks_of_a_pair_keep_their_order(schedule: str) -> None:
+    for seed in range(20):
+        log = arrivals(*LATE, *MIXED, seed=seed, schedule=schedule)
+        assert [numbers_of(log, name) for name in "abc"] == [list(range(8))] * 3
+
+
+@pytest.mark.parametrize("given", [LATE, MIXED], ids=["delay", "reorder"])
+def test_messages_of_different_senders_change_places(given: tuple[faults.Fault, ...]) -> None:
+    in_turn = turns(arrivals(schedule="fifo"))
+    others = {turns(arrivals(*given, seed=seed, schedule="fifo")) for seed in range(20)}
+    assert len(others - {in_turn}) > 10
+
+
+def test_what_is_reordered_is_hardly_later() -> None:
+    for seed in range(10):
+        assert max(moment for moment, _ in arrivals(faults.reorder(), seed=seed)) < 0.001
+
+
+def test_lanes_are_delayed_apart() -> None:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        await sink.started()
+        for number in range(6):
+            sink.tell(("data", number))
+            sink.tell(("control", number), lane=Lane.CONTROL)
+        await system.settle()
+        return log
+
+    for seed in range(10):
+        log = Simulation(seed, faults=[faults.delay(by=(0.0, 1.0))]).run(program)
+        assert numbers_of(log, "data") == numbers_of(log, "control") == list(range(6))
+
+
+class Watcher(Sink):
+    """Monitors, watches, and has children; writes down every end."""
+
+    def receive(self, message: Any) -> Any:
+        if isinstance(message, list):
+            for ref in message:
+                self.ctx.monitor(ref)
+                self.ctx.watch(ref)
+        elif isinstance(message, Down):
+            self.log.append((self.ctx.now(), (message.ref.name, "down")))
+        elif message == "child":
+            self.ctx.spawn(Source, self.ctx.self, name="child").tell(3)
+        else:
+            super().receive(message)
+
+    def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.log.append((self.ctx.now(), (ref.name, "terminated")))
+
+    def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+        self.log.append((self.ctx.now(), (ref.name, "gone")))
+
+
+def test_no_notice_overtakes_a_message_of_the_one_that_died() -> None:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        watcher = system.spawn(Watcher, log, name="watcher")
+        refs = [system.spawn(Source, watcher, name=name) for name in "ab"]
+        await watcher.ask(refs)
+        for ref in refs:
+            ref.tell(3)
+        watcher.tell("child")
+        await system.settle(timeout=1000)
+        return log
+
+    for seed in range(40):
+        log = Simulation(seed, faults=[faults.delay(to="watcher", by=(0.0, 3.0), chance=0.6)], keep=0).run(program)
+        for name in ("a", "b", "child"):
+            heard = numbers_of(log, name)
+            assert heard[:3] == [0, 1, 2], (seed, log)
+            assert set(heard[3:]) == ({"gone"} if name == "child" else {"down", "terminated"}), (seed, log)
+
+
+def test_a_stop_after_what_is_queued_waits_for_what_is_on_its_way() -> None:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        await sink.started()
+        sink.tell(1)
+        sink.stop(after_queued=True)
+        await sink.terminated()
+        return log
+
+    assert Simulation(faults=[faults.delay(to="sink", by=4.0)]).run(program) == [(4.0, 1)]
+
+
+# -- fill
+
+
+def filling(overflow: Overflow, *, capacity: int = 5) -> Callable[[ActorSystem], Any]:
+    """Four messages at once and four two seconds later; what was handled and what was refused."""
+
+    async def program(system: ActorSystem) -> tuple[list[int], list[Any]]:
+        log: list[Any] = []
+        refused: list[Any] = []
+        mailbox = MailboxConfig(capacity=capacity, overflow=overflow)
+        sink = system.spawn(Sink, log, name="sink", mailbox=mailbox)
+        for start in (1, 11):
+            for number in range(start, start + 4):
+                try:
+                    sink.tell(number)
+                except MailboxFull as full:
+                    refused.append(full.message)
+            await asyncio.sleep(2)
+        assert_ledger_balanced(system)
+        return [message for _, message in log], refused
+
+    return program
+
+
+@pytest.mark.parametrize("capacity", [4, 5, 65_536])
+def test_a_full_mailbox_refuses_and_has_room_afterwards(capacity: int) -> None:
+    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.REJECT, capacity=capacity))
+    assert found == ([1, 11, 12, 13, 14], [2, 3, 4])
+
+
+def test_a_full_mailbox_drops_what_is_new() -> None:
+    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.DROP_NEW))
+    assert found == ([1, 11, 12, 13, 14], [])
+
+
+def test_a_full_mailbox_drops_what_is_old() -> None:
+    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.DROP_OLD))
+    assert found == ([4, 11, 12, 13, 14], [])
+
+
+def test_a_mailbox_is_full_as_long_as_it_is_said() -> None:
+    found = Simulation(faults=[faults.fill("sink", at=4, lasting=2.5)]).run(filling(Overflow.REJECT))
+    assert found == ([1, 2, 3], [4, 11, 12, 13, 14])
+
+
+def test_when_a_mailbox_is_full_is_drawn_from_the_seed() -> None:
+    refused = set()
+    for seed in range(40):
+        fill = faults.fill("sink", at=(2, 4), lasting=1.0)
+        refused.add(tuple(Simulation(seed, faults=[fill]).run(filling(Overflow.REJECT))[1]))
+    assert refused == {(2, 3, 4), (3, 4), (4,)}
+
+
+def test_a_mailbox_can_be_full_by_class_before_its_actor_has_started() -> None:
+    found = Simulation(faults=[faults.fill(Sink, at=1)]).run(filling(Overflow.REJECT))
+    assert found == ([11, 12, 13, 14], [1, 2, 3, 4])
+
+
+def waiting(first: bool) -> Callable[[ActorSystem], Any]:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        if first:
+            with pytest.raises(MailboxFull):
+                sink.tell("first")
+        await asyncio.gather(*(sink.send(number) for number in range(3)))
+        await system.settle()
+        return log
+
+    return program
+
+
+def test_who_waits_for_room_is_let_in_when_there_is_some_again() -> None:
+    found = Simulation(faults=[faults.fill("sink", at=1, lasting=3.0)]).run(waiting(first=True))
+    assert found == [(3.0, 0), (3.0, 1), (3.0, 2)]
+
+
+def test_a_send_that_finds_a_mailbox_full_waits_even_if_it_is_the_first() -> None:
+    found = Simulation(faults=[faults.fill("sink", at=1, lasting=3.0)]).run(waiting(first=False))
+    assert found == [(3.0, 0), (3.0, 1), (3.0, 2)]
+
+
+def test_an_ask_of_a_full_mailbox_fails_at_once() -> None:
+    async def program(system: ActorSystem) -> float:
+        with pytest.raises(MailboxFull):
+            await system.spawn(Sink, [], name="sink").ask(1)
+        return asyncio.get_running_loop().time()
+
+    assert Simulation(faults=[faults.fill("sink", at=1)]).run(program) == 0.0
+
+
+def test_other_lanes_have_room_while_the_data_lane_is_full() -> None:
+    async def program(system: ActorSystem) -> list[Any]:
+        log: list[Any] = []
+        sink = system.spawn(Sink, log, name="sink")
+        with pytest.raises(MailboxFull):
+            sink.tell(1)
+        sink.tell(2, lane=Lane.CONTROL)
+        await system.settle()
+        return [message for _, message in log]
+
+    assert Simulation(faults=[faults.fill("sink", at=1)]).run(program) == [2]
+
+
+def test_what_is_full_and_what_is_late_go_together() -> None:
+    for seed in range(20):
+        simulation = Simulation(seed, faults=BOTH)
+        try:
+            log = simulation.run(pouring(4))
+        finally:
+            assert simulation.system is not None
+            assert_ledger_balanced(simulation.system)
+        for name in "abc":
+            assert numbers_of(log, name) == sorted(numbers_of(log, name))

@@ -16,8 +16,8 @@ from hypothesis.errors import NoSuchExample
 from greenroom import Actor, ActorRef, ActorSystem, Directive, Supervision
 from greenroom.errors import ConfigError
 from greenroom.testing import Simulation, faults
-from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Crash, Delay, Fault, Fill, Slow, Stop
+from greenroom.testing.simulatedprogram import silence_logs
 from greenroom.testing.strategies import fault_lists, schedules, simulations
 
 # Derandomized, for how far an example is shrunk depends on which one is found. Of one bug only: which values Hypothesis

@@ -2,7 +2,7 @@
 
 From the ground up: the files in this folder, then
   mailbox     the message path: a cell, its mailbox, lanes and rings
-  timing      timers, the virtual clock, the time budget of a tick
+  timing      timers, the time budget of a tick
   simulation  schedules, and the director that decides and records
   delivery    admission to a mailbox: from this thread, and from others
   connections rings from one thread to another, and the inbox that drains those of a group of cells

@@ -7,8 +7,14 @@ from cpython.ref cimport PyObject
 cdef extern from *:
     """
     #define GREENROOM_COMPILED ((int){1})
+    #ifdef Py_GIL_DISABLED
+      #define GREENROOM_HAS_GIL ((int){0})
+    #else
+      #define GREENROOM_HAS_GIL ((int){1})
+    #endif
     """
     bint COMPILED "GREENROOM_COMPILED"
+    bint HAS_GIL "GREENROOM_HAS_GIL"
 
 cdef extern from "pythread.h":
     unsigned long thread_ident "PyThread_get_thread_ident" ()
@@ -40,42 +46,36 @@ cdef extern from *:
     int add_to "greenroom_add_to" (int *where, int change) noexcept nogil  # what was there before
     void fence "greenroom_fence" () noexcept nogil
 
-# Reference counts. Without a GIL, the count of an object that several threads use is a place they fight over: two loops
-# that call one function are half as fast as they could be. Constants of ours are never freed anyway, so nobody counts
-# them. A function that handles messages, and its code, are left to the garbage collector, as the interpreter leaves the
-# functions of a module; so a call need not count them either, and the collector finds them in the frame that runs.
+# Without a GIL, the reference count of an object that several threads use is a place they fight over: two loops that
+# call one function are half as fast as they could be. So a function that handles messages, and its code, are left to the
+# garbage collector, as the interpreter leaves the functions of a module; a call need not count them either, and the
+# collector finds them in the frame that runs.
 cdef extern from *:
     """
     #if defined(Py_GIL_DISABLED) && PY_VERSION_HEX >= 0x030E0000
-      PyAPI_FUNC(void) _Py_SetImmortalUntracked(PyObject *);
-      static inline void greenroom_keep_for_good(PyObject *constant) {
-          if (PyObject_IS_GC(constant))
-              PyObject_GC_UnTrack(constant);
-          _Py_SetImmortalUntracked(constant);
-      }
       static inline void greenroom_leave_to_collector(PyObject *handler) {
           if (PyFunction_Check(handler)) {
               PyUnstable_Object_EnableDeferredRefcount(handler);
-              PyUnstable_Object_EnableDeferredRefcount(PyFunction_GET_CODE(handler));
+              PyUnstable_Object_EnableDeferredRefcount(PyFunction_GetCode(handler));
           }
       }
       #define GREENROOM_COUNTS(handler) (!PyFunction_Check(handler))
     #else
-      #define greenroom_keep_for_good(constant) ((void)(constant))
       #define greenroom_leave_to_collector(handler) ((void)(handler))
       #define GREENROOM_COUNTS(handler) 1
     #endif
 
-    /* handler(subject, message); all three may be replaced meanwhile. A function is called by way of its own slot: to find
-       that slot, and to check what it returns, would cost 40 instructions a message (callgrind, ping-pong). */
+    /* handler(subject, message); all three may be replaced meanwhile. It is called by way of its own slot: to find that
+       costs 8 instructions a message; to have it found and what it returns checked, 40 (callgrind, ping-pong). */
     static inline PyObject *greenroom_call_handler(PyObject *handler, PyObject *subject, PyObject *message) {
         PyObject *arguments[3] = {NULL, subject, message}, *result;
+        vectorcallfunc call;
         const int counts = GREENROOM_COUNTS(handler);
         if (counts)
             Py_INCREF(handler);
         Py_INCREF(subject);
         Py_INCREF(message);
-        result = (PyFunction_Check(handler) ? ((PyFunctionObject *)handler)->vectorcall : PyObject_Vectorcall)(
+        result = ((call = PyVectorcall_Function(handler)) ? call : PyObject_Vectorcall)(
             handler, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
         Py_DECREF(message);
         Py_DECREF(subject);
@@ -84,7 +84,6 @@ cdef extern from *:
         return result;
     }
     """
-    void keep_for_good "greenroom_keep_for_good" (object)
     void leave_to_collector "greenroom_leave_to_collector" (object)
     object greenroom_call_handler(PyObject *, PyObject *, PyObject *)
 

@@ -31,8 +31,8 @@ cdef inline object ticking_object():
 cdef inline bint is_ticking() noexcept:
     return greenroom_ticking != NULL
 
-cdef inline object speaker_here():
-    return (<RunQueue>greenroom_ticking).speaker
+cdef inline object current_ref_here():
+    return (<RunQueue>greenroom_ticking).current_ref
 
 # Borrowed: a run queue is kept by its loop, which is in a tick.
 cdef inline void set_ticking(object runq):

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from _thread import get_ident
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
 
 if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.ports import Pending
+    from greenroom._core.handoff.handoff import Handoff
 
 __all__ = [
-    "CurrentHandoff",
     "begin_tick",
     "current_handoffs",
     "current_reader",
@@ -28,47 +26,7 @@ __all__ = [
 ]
 
 
-class CurrentHandoff(Protocol):
-    """What can be asked of the hand-off that a thread works on; `Handoff` is one."""
-
-    cell: Cell
-    question: Pending | None
-    """What its thread waits for, if it is known: an answer, for one."""
-
-    awaits: bool
-    """Whether its code awaits something: then it is a coroutine."""
-
-    @property
-    def carries_messages(self) -> bool:
-        """Whether it is messages that are handled, and no other call."""
-        ...
-
-    def is_awaiting_itself(self) -> bool:
-        """Whether the code that runs here is its own, and no task of its making."""
-        ...
-
-    def waits(self, begins: bool) -> None:
-        """Its thread begins, or ends, to wait for an answer."""
-        ...
-
-    def is_closed(self) -> bool:
-        """Whether nobody waits for it any more."""
-        ...
-
-    def hurry(self) -> None:
-        """Begin nothing further: something more urgent has come."""
-        ...
-
-    def touch(self) -> None:
-        """It has something to do again: what it waited for has come."""
-        ...
-
-    def tick_soon(self) -> None:
-        """Have its actor's loop tick, so that whoever waits for that to be idle looks again."""
-        ...
-
-
-current_handoffs: dict[int, CurrentHandoff] = {}
+current_handoffs: dict[int, Handoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""
 
 current_reader: ContextVar[object] = ContextVar("greenroom_reader", default=None)
@@ -109,8 +67,8 @@ def sender_here() -> Any:
     """The ref of the actor whose code runs on this thread, or None."""
     if COMPILED:
         if is_ticking():
-            return speaker_here()
+            return current_ref_here()
     elif get_ident() in _ticking:
-        return _ticking[get_ident()].speaker
+        return _ticking[get_ident()].current_ref
     handoff = current_handoffs.get(get_ident()) if current_handoffs else None
     return None if handoff is None else handoff.cell.ref

@@ -10,10 +10,9 @@ greenroom.errors.ConfigError: max_tick_time=-1: must be a positive number of sec
 
 from __future__ import annotations
 
-import math
-
 from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
+from greenroom.validation import is_number, require_whole
 
 __all__ = ["Limits"]
 
@@ -54,10 +53,8 @@ class Limits(Frozen):
         self._set(max_actors, max_msgs_per_actor, max_actors_per_tick, max_tick_time, max_timers, max_io_watches)
         for name in self.__slots__:
             value = getattr(self, name)
-            if name == "max_tick_time":
-                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                    raise ConfigError(name, value, "must be a positive number of seconds")
-            elif isinstance(value, bool) or not isinstance(value, int):
-                raise ConfigError(name, value, "must be a whole number")
-            elif not 1 <= value <= _LARGEST:
-                raise ConfigError(name, value, f"must be at least 1 and at most {_LARGEST}")
+            if name != "max_tick_time":
+                require_whole(name, value)
+                require_whole(name, value, f"at least 1 and at most {_LARGEST}", 1, _LARGEST)
+            elif not is_number(value) or value == 0:
+                raise ConfigError(name, value, "must be a positive number of seconds")

@@ -5,8 +5,8 @@ cdef int TOLD
 cdef class Receipt:
     cpdef object shown_sender(self)
     cpdef int origin(self) except -1
-    cpdef object brought(self)
-    cpdef bring(self, object values)
+    cpdef object propagated(self)
+    cpdef propagate(self, object values)
     cpdef bint live(self)
     cpdef settle(self, object result)
     cpdef fail(self, object cause)

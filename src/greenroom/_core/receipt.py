@@ -23,19 +23,19 @@ class Receipt:
     __slots__ = ()
 
     def shown_sender(self) -> object:
-        """Who is shown as the message's sender: nobody, unless a subclass knows better."""
+        """The ref that is shown as the message's sender: None, unless a subclass knows better."""
         return None
 
     def origin(self) -> int:
         """How its message was sent: `TOLD`, `ASKED` or `TICKED`."""
         return TOLD
 
-    def brought(self) -> Any:
-        """The context variables that its message brings along, as in `propagation`; None if nobody has looked yet."""
+    def propagated(self) -> Any:
+        """The context variables that its message brings along, as in `propagation`; None before they are taken down."""
         return None
 
-    def bring(self, values: Any) -> None:
-        """Let its message bring them along, if it can."""
+    def propagate(self, values: Any) -> None:
+        """Set what `brought` returns, if the message can bring something along."""
 
     def live(self) -> bool:
         """Whether the message is still wanted; asked when its turn has come."""
@@ -61,11 +61,9 @@ class Told(Receipt):
         self._values = values
 
     def shown_sender(self) -> object:
-        """Who sent it."""
         return self._sender
 
-    def brought(self) -> Any:
-        """The variables, and their values."""
+    def propagated(self) -> Any:
         return self._values
 
 
@@ -79,15 +77,12 @@ class Piped(Receipt):
         self._values: Any = None
 
     def shown_sender(self) -> object:
-        """The actor's own ref."""
         return self._ref
 
-    def brought(self) -> Any:
-        """The variables, and their values, when somebody has looked."""
+    def propagated(self) -> Any:
         return self._values
 
-    def bring(self, values: Any) -> None:
-        """Let its message bring them along."""
+    def propagate(self, values: Any) -> None:
         self._values = values
 
 

@@ -2,7 +2,6 @@ import cython
 from cpython.ref cimport PyObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from greenroom._core.capi cimport COMPILED, drop, new_reference, pass_on
-from greenroom._core.gcgenerations cimport GCLinks, set_aside, track_aside
 
 cdef extern from *:
     """
@@ -36,18 +35,17 @@ cdef class AdmissionBase:
 
 cdef class InboundBase:
     cpdef tell(self, object cell, object message, object sender, object lane)
-    cpdef offer(self, object cell, object message, object sender, object lane)
+    cpdef send(self, object cell, object message, object sender, object lane)
 
 @cython.final
 cdef class RunQueue:
     cdef readonly unsigned long thread
     cdef PyObject **cells
     cdef readonly Py_ssize_t mask, head, count  # the collector finds them side by side
-    cdef public object speaker, rouse
+    cdef public object current_ref, rouse
     cdef public InboundBase inbound
     cdef public AdmissionBase admission
     cdef public bint asleep
-    cdef GCLinks aside
     cdef object __weakref__
     cpdef int push(self, object cell) except -1
     cpdef make_room(self, Py_ssize_t cells)
@@ -56,7 +54,6 @@ cdef class RunQueue:
     cpdef object take(self)
     cpdef object at(self, Py_ssize_t position)
     cpdef bring_forward(self, Py_ssize_t position)
-    cpdef track_aside(self)
     @cython.locals(old=list, new=list)
     cdef _grow(self)
 
@@ -98,10 +95,3 @@ cdef inline void free_cells(RunQueue runq) noexcept:
 cdef inline void show_queue(RunQueue runq) noexcept:
     cdef char *start = <char *><void *>runq
     greenroom_show_queue(RunQueue, <char *>&runq.cells - start, <char *>&runq.mask - start)
-
-# Of an actor that has ended on this queue's loop, and whose cell therefore has this queue.
-cdef inline void set_thing_aside(RunQueue runq, object thing) noexcept:
-    set_aside(&runq.aside, thing)
-
-cdef inline void track_all_aside(RunQueue runq) noexcept:
-    track_aside(&runq.aside)

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, nonecheck=False
-"""Who runs next: every runnable cell once, first come first served.
+"""Which cell runs next: every runnable one once, first come first served.
 
 The queue also knows whose it is: the one thread that may touch it and the cells in it, and whether that thread has to
 be roused for what arrives.
@@ -21,26 +21,24 @@ _FIRST_SIZE = 16
 
 
 class AdmissionBase:
-    """Who lets messages in. `Admission` is one; a cell knows it only as this."""
+    """What lets messages in. `Admission` is one; a cell knows it only as this."""
 
     __slots__ = ()
 
     def admit(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
-        """Let a message in, or do what the mailbox's policy says."""
+        """Put a message into the mailbox, or do what its policy says."""
         raise NotImplementedError
 
 
 class InboundBase:
-    """Where other threads bring their messages. `Inbound` is one; a cell knows it only as this."""
+    """Where other threads put their messages. `Inbound` is one; a cell knows it only as this."""
 
     __slots__ = ()
 
     def tell(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
-        """Send a message from a foreign thread: of the actor that this thread works for, unless named."""
         raise NotImplementedError
 
-    def offer(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
-        """Send a message from a foreign thread, with exactly this in its sender's place."""
+    def send(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
         raise NotImplementedError
 
 
@@ -53,11 +51,11 @@ class RunQueue:
         "asleep",
         "buf",
         "count",
+        "current_ref",
         "head",
         "inbound",
         "mask",
         "rouse",
-        "speaker",
         "thread",
     )
 
@@ -72,8 +70,8 @@ class RunQueue:
         else:
             self.buf: list[object] = [None] * _FIRST_SIZE
             self.mask = _FIRST_SIZE - 1
-        # The ref that a tell without a sender comes from: that of the actor in hand, here or on a neighbour.
-        self.speaker: object = None
+        # The ref of the actor in hand, here or on a neighbour: a tell without a sender comes from it.
+        self.current_ref: object = None
         # Invariant: asleep iff a poller is attached, no tick runs and none is due without further cause
         self.asleep = False
         self.rouse: Callable[[], object] | None = None
@@ -83,7 +81,6 @@ class RunQueue:
 
     def __dealloc__(self) -> None:
         if COMPILED:
-            track_all_aside(self)  # a loop that was never closed: what stands aside must not lead here
             free_cells(self)
 
     def push(self, cell: object) -> None:
@@ -99,7 +96,7 @@ class RunQueue:
             self.wake()
 
     def make_room(self, cells: int) -> None:
-        """Let so many cells stand here without growing: `push`, then, cannot fail for want of memory."""
+        """Grow for so many cells now, so that `push` cannot fail for want of memory."""
         while cells > self.mask:
             self._grow()
 
@@ -139,11 +136,6 @@ class RunQueue:
             self.buf[(self.head + position) & self.mask] = self.buf[(self.head + position - 1) & self.mask]
             position -= 1
         self.buf[self.head] = chosen
-
-    def track_aside(self) -> None:
-        """Have the garbage collector walk over what is left of actors that have ended: the loop ends, too."""
-        if COMPILED:
-            track_all_aside(self)
 
     def _grow(self) -> None:
         if COMPILED:

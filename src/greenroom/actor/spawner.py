@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
@@ -17,15 +16,10 @@ from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.errors import ConfigError, InvalidName, WrongLoop
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.specs import Supervision
+from greenroom.validation import require_instance, require_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    from greenroom.actor.life.spawnsite import SpawnSite
     from greenroom.actor.messaging.ref import ActorRef, Alias
-
-    T = TypeVar("T")
 
 __all__ = ["CONCURRENT", "SPREAD", "Spawner"]
 
@@ -36,7 +30,7 @@ SPREAD = "spread"
 
 
 class Spawner:
-    """What a system is to those who spawn."""
+    """The part of `ActorSystem` that spawns."""
 
     __slots__ = ("_life",)
 
@@ -85,12 +79,14 @@ class Spawner:
         """
         if name is not None:
             name = _checked_name(name)
-        if mailbox is not None and not isinstance(mailbox, MailboxConfig):
-            raise ConfigError("mailbox", mailbox, "must be a MailboxConfig")
-        if supervision is not None and not isinstance(supervision, Supervision):
-            raise ConfigError("supervision", supervision, "must be a Supervision, as in Supervision(Directive.STOP)")
-        if drain is not None and not isinstance(drain, Drain):
-            raise ConfigError("drain", drain, "must be Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
+        if mailbox is not None:
+            require_instance("mailbox", mailbox, MailboxConfig, "a MailboxConfig")
+        if supervision is not None:
+            require_instance(
+                "supervision", supervision, Supervision, "a Supervision, as in Supervision(Directive.STOP)"
+            )
+        if drain is not None:
+            require_instance("drain", drain, Drain, "Drain.DROP, Drain.DEAD_LETTER or Drain.REDIRECT(ref)")
         if parent is not None:
             life = _life_of(self._life, parent)
         elif dispatcher is not None or self._life.has_placement:
@@ -110,92 +106,64 @@ class Spawner:
             by_context = parent is not None
             site = caller(by_context, None, BY_CONTEXT, BY_OFFLOADED) if COMPILED else site_of_caller(by_context, 2)
             own = (supervision, env, stop_timeout) if has_settings else None
-            return self._spawn_there(life, factory, args, kwargs, parent, name, mailbox, own, drain, dispatcher, site)
+            options = {"name": name, "mailbox": mailbox, "drain": drain, "dispatcher": dispatcher, "site": site}
+            return life.call("spawn()", partial(_spawn_there, life, factory, args, kwargs, parent, own, options))
         settings = _inherit(life, parent, supervision, env, stop_timeout) if has_settings else None
         return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher)
 
     def _prepare_meta(
         self, factory: Any, label: str, parent: ActorRef, options: Mapping[str, Any], own_code: bool
     ) -> Alias:
-        """Spawn what `factory` makes, a meta-process to the runtime, but do not start it."""
-
+        """Spawn the actor of a meta-process, but do not start it."""
         life = _life_of(self._life, parent)
 
         def prepare() -> Alias:
-            return life.hold_back(self.spawn(factory, parent=parent, **options), label, own_code)
+            return life.prepare_meta(self.spawn(factory, parent=parent, **options), label, own_code)
 
-        return self._call_at(life, "spawn_meta()", prepare)
-
-    def _start_meta(self, alias: Alias) -> bool:
-        """Start it; False when it has ended meanwhile."""
-        life: Lifecycle = alias._cell.loop.host
-        return self._call_at(life, "spawn_meta()", partial(life.let_start, alias._cell))
-
-    def _take_meta_back(self, alias: Alias) -> None:
-        """Do not spawn it after all."""
-        life: Lifecycle = alias._cell.loop.host
-        self._call_at(life, "spawn_meta()", partial(life.take_back, alias._cell))
-
-    # Apart, because a function with a closure in it is slower from its first line on.
-    def _spawn_there(
-        self,
-        life: Lifecycle,
-        factory: object,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        parent: ActorRef | None,
-        name: str | None,
-        mailbox: MailboxConfig | None,
-        own: tuple[Supervision | None, Mapping[str, Any] | None, float | None] | None,
-        drain: Drain | None,
-        dispatcher: str | None,
-        site: SpawnSite | None,
-    ) -> ActorRef:
-        def spawn() -> ActorRef:
-            # Only here: what the parent has is its loop's to read.
-            settings = None if own is None else _inherit(life, parent, *own)
-            return life.spawn(factory, args, kwargs, parent, name, mailbox, settings, drain, dispatcher, site)
-
-        return self._call_at(life, "spawn()", spawn)
+        return life.call("spawn_meta()", prepare)
 
     def _choose_life(self, dispatcher: str | None, factory: Any, name: str | None) -> Lifecycle:
-        """The host of the loop on which an actor without a parent is to live."""
         return self._life
-
-    def _call_at(self, host: Lifecycle, what: str, action: Callable[[], T]) -> T:
-        """Do something on the thread of `host`'s loop, and wait for its result."""
-        raise NotImplementedError
 
 
 def _checked_name(name: object) -> str:
-    """The same, as a plain text: an enum's member may stand for one."""
+    """The name as a plain string: it may be given as a member of an enum."""
     if not isinstance(name, str) or not name or "/" in name or "$" in name:
         raise InvalidName(name)
     return str.__str__(name)
 
 
 def _life_of(life: Lifecycle, parent: object) -> Lifecycle:
-    """The host of the loop of `parent`, which must be an actor of the same system: its children live there too."""
+    """The host of the loop of `parent`, which must be an actor of the same system."""
     if not isinstance(parent, Address):
         raise ConfigError("parent", parent, "must be the ref of the parent")
     if parent._cell.loop is life.loop:
         return life
     host = parent._cell.loop.host
-    if host.port is not life.port:
+    if host.system is not life.system:
         raise WrongLoop(parent)
     return host  # type: ignore[no-any-return]
 
 
-def _require_seconds(name: str, seconds: object) -> None:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < inf:
-        raise ConfigError(name, seconds, "must be a number of seconds, zero or more")
-
-
 def _require_settings(env: object, stop_timeout: object) -> None:
-    if env is not None and not isinstance(env, Mapping):
-        raise ConfigError("env", env, "must be a mapping")
+    if env is not None:
+        require_instance("env", env, Mapping, "a mapping")
     if stop_timeout is not None:
-        _require_seconds("stop_timeout", stop_timeout)
+        require_seconds("stop_timeout", stop_timeout)
+
+
+def _spawn_there(
+    life: Lifecycle,
+    factory: object,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    parent: ActorRef | None,
+    own: tuple[Supervision | None, Mapping[str, Any] | None, float | None] | None,
+    options: dict[str, Any],
+) -> ActorRef:
+    """Spawn on the thread of `life`, which alone reads what the parent hands down."""
+    settings = None if own is None else _inherit(life, parent, *own)
+    return life.spawn(factory, args, kwargs, parent, settings=settings, **options)
 
 
 def _inherit(

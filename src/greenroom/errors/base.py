@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
@@ -51,7 +52,7 @@ def add_note(cause: BaseException, note: str) -> None:
 
 
 def hand_on_notes(source: BaseException, target: BaseException) -> None:
-    """Let an error that is told instead of `source` say what the runtime noted on that."""
+    """Copy what the runtime noted on `source` to an error that is told instead of it."""
     for note in getattr(source, "__notes__", ()):
         if isinstance(note, str) and note.startswith("Greenroom: "):
             add_note(target, note)
@@ -62,11 +63,14 @@ class GreenroomError(Exception):
 
     __module__ = "greenroom.errors"
     code: ClassVar[str] = "greenroom"
+    """What logs and dashboards call it: the name of the class, as in `"mailbox_full"`, unless that says otherwise."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__module__.startswith("greenroom.errors."):
             cls.__module__ = "greenroom.errors"  # where users import it from, and what tracebacks and pickles say
+            if "code" not in vars(cls):
+                cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)

@@ -28,8 +28,6 @@ __all__ = [
 class TooManyActors(GreenroomError):
     """The actor table is full."""
 
-    code = "too_many_actors"
-
     def __init__(self, limit: int) -> None:
         alive = f"{counted(limit, 'actor')} {'is' if limit == 1 else 'are'} alive"
         super().__init__(f"{alive}, which is the limit; stop some, or raise `max_actors`")
@@ -39,13 +37,9 @@ class TooManyActors(GreenroomError):
 class WaitsForItself(GreenroomError):
     """Code that runs inside an actor waits for something that cannot happen before it has ended."""
 
-    code = "waits_for_itself"
-
 
 class DeathPact(GreenroomError):
     """An actor watched another, which ended, and has no `on_terminated`."""
-
-    code = "death_pact"
 
     def __init__(self, ref: object, ended: object, reason: object) -> None:
         super().__init__(
@@ -59,8 +53,6 @@ class DeathPact(GreenroomError):
 class LinkBroken(GreenroomError):
     """A linked actor was killed; `.peer` says which."""
 
-    code = "link_broken"
-
     def __init__(self, ref: object, peer: object, reason: object) -> None:
         super().__init__(
             f"{ref} is linked to {peer}, which has ended ({reason}): set `ctx.trap_exit` to be told of that instead, "
@@ -73,8 +65,6 @@ class LinkBroken(GreenroomError):
 
 class RestartLimit(GreenroomError):
     """A supervisor's children ended too often, though none failed with an exception; `.child` is the last one."""
-
-    code = "restart_limit"
 
     def __init__(self, ref: object, child: object, reason: object, limit: int, period: float) -> None:
         super().__init__(
@@ -92,8 +82,6 @@ class RestartLimit(GreenroomError):
 class ChildExists(GreenroomError):
     """The supervisor has a child of this name, perhaps a stopped one."""
 
-    code = "child_exists"
-
     def __init__(self, ref: object, name: str) -> None:
         super().__init__(
             f"{ref} has a child {name!r} already: choose another name, `RestartChild({name!r})` if it is stopped, or "
@@ -106,8 +94,6 @@ class ChildExists(GreenroomError):
 class NoSuchChild(GreenroomError):
     """The supervisor has no child of this name."""
 
-    code = "no_such_child"
-
     def __init__(self, ref: object, name: object) -> None:
         super().__init__(f"{ref} has no child {name!r}: ask it `WhichChildren()`, or start one with `StartChild`")
         self.ref = ref
@@ -117,8 +103,6 @@ class NoSuchChild(GreenroomError):
 class ChildRunning(GreenroomError):
     """The child is running, and this can be done to a stopped one only."""
 
-    code = "child_running"
-
     def __init__(self, ref: object, name: str) -> None:
         super().__init__(f"{name!r} of {ref} is running: stop it first, with `StopChild({name!r})`")
         self.ref = ref
@@ -127,8 +111,6 @@ class ChildRunning(GreenroomError):
 
 class ChildRestarting(GreenroomError):
     """The child is about to be restarted, and this can be done to a stopped one only."""
-
-    code = "child_restarting"
 
     def __init__(self, ref: object, name: str) -> None:
         super().__init__(
@@ -141,8 +123,6 @@ class ChildRestarting(GreenroomError):
 class TooManyChildren(GreenroomError):
     """A dynamic supervisor has as many children as it may have."""
 
-    code = "too_many_children"
-
     def __init__(self, ref: object, limit: int) -> None:
         super().__init__(f"{ref} has {limit} children, which is its limit; stop some, or raise `max_children`")
         self.ref = ref
@@ -152,13 +132,9 @@ class TooManyChildren(GreenroomError):
 class NotAnActor(GreenroomError, TypeError):
     """What was spawned is not, or does not make, an actor."""
 
-    code = "not_an_actor"
-
 
 class HandlerConflict(GreenroomError, TypeError):
     """Two methods of one class handle the same type."""
-
-    code = "handler_conflict"
 
     def __init__(self, actor_class: type, message_type: type, first: str, second: str) -> None:
         super().__init__(
@@ -170,8 +146,6 @@ class HandlerConflict(GreenroomError, TypeError):
 class NameTaken(GreenroomError):
     """A sibling has this name already."""
 
-    code = "name_taken"
-
     def __init__(self, path: str) -> None:
         super().__init__(f"an actor named {path} is alive: choose another name, or wait until it has ended")
         self.path = path
@@ -179,8 +153,6 @@ class NameTaken(GreenroomError):
 
 class InvalidName(GreenroomError, ValueError):
     """An actor cannot have this name."""
-
-    code = "invalid_name"
 
     def __init__(self, name: object) -> None:
         super().__init__(
@@ -192,8 +164,6 @@ class InvalidName(GreenroomError, ValueError):
 class HandlerAbandoned(GreenroomError):
     """A handler goes on that was given up: its actor has ended, or lives on without it, and it has no say any more."""
 
-    code = "handler_abandoned"
-
     def __init__(self, ref: object) -> None:
         super().__init__(f"this handler of {ref} was abandoned, because it did not end in time: return from it")
         self.ref = ref
@@ -201,8 +171,6 @@ class HandlerAbandoned(GreenroomError):
 
 class StartTimeout(GreenroomError, TimeoutError):
     """An actor was not ready for its first message in time: its start was cancelled."""
-
-    code = "start_timeout"
 
     def __init__(self, ref: object, timeout: float) -> None:
         super().__init__(
@@ -215,8 +183,6 @@ class StartTimeout(GreenroomError, TimeoutError):
 
 class WaitTimeout(GreenroomError, TimeoutError):
     """What a thread waited for in an actor's life did not come in time; the actor goes on."""
-
-    code = "wait_timeout"
 
     def __init__(self, ref: object, what: str, timeout: float) -> None:
         super().__init__(f"{ref} had not {what} after {timeout:g} s: wait longer with `timeout=`, or look at its state")

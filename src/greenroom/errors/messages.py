@@ -29,8 +29,6 @@ __all__ = [
 class MailboxFull(GreenroomError):
     """The mailbox has no room and its policy is to refuse; `.message` is the message, given back."""
 
-    code = "mailbox_full"
-
     def __init__(self, ref: object, message: object, lane: object, capacity: int) -> None:
         super().__init__(
             f"the mailbox of {ref} is full ({capacity} queued in {lane}); the message is in `.message`: "
@@ -45,8 +43,6 @@ class MailboxFull(GreenroomError):
 
 class InvalidDelay(GreenroomError, ValueError):
     """A delay, interval or timeout is negative, infinite or not a number."""
-
-    code = "invalid_delay"
 
     def __init__(self, what: str, value: object, why: str | None = None) -> None:
         super().__init__(
@@ -63,13 +59,9 @@ class InvalidDelay(GreenroomError, ValueError):
 class BadArgument(GreenroomError, TypeError, ValueError):
     """Something was called with an argument that it cannot take; the text says what it takes."""
 
-    code = "bad_argument"
-
 
 class NotAwaited(GreenroomError, TypeError):
-    """A handler or hook returned something that has to be awaited, and nobody would."""
-
-    code = "not_awaited"
+    """A handler or hook returned something that has to be awaited, and would not be."""
 
     def __init__(self, ref: object, awaitable: object) -> None:
         super().__init__(
@@ -82,8 +74,6 @@ class NotAwaited(GreenroomError, TypeError):
 class ActorTerminated(GreenroomError):
     """The actor that should have answered has ended; `.reason` says how."""
 
-    code = "actor_terminated"
-
     def __init__(self, ref: object, reason: object) -> None:
         super().__init__(f"{ref} has ended ({reason}) and will not answer; watch it to be told, or ask its successor")
         self.ref = ref
@@ -92,8 +82,6 @@ class ActorTerminated(GreenroomError):
 
 class AskTimeout(GreenroomError, TimeoutError):
     """No reply came in time. The message may still be handled; its reply is then a dead letter."""
-
-    code = "ask_timeout"
 
     def __init__(self, ref: object, timeout: float) -> None:
         super().__init__(
@@ -106,8 +94,6 @@ class AskTimeout(GreenroomError, TimeoutError):
 class AskDeadlock(GreenroomError):
     """Actors wait for one another's replies in a circle; `.cycle` names them."""
 
-    code = "ask_deadlock"
-
     def __init__(self, cycle: tuple[object, ...]) -> None:
         super().__init__(
             f"asks that wait for one another: {' -> '.join(map(str, cycle))}; none of them can answer while it waits: "
@@ -118,8 +104,6 @@ class AskDeadlock(GreenroomError):
 
 class MessageDropped(GreenroomError):
     """The message of an ask was dropped by the mailbox's policy, by its drain, or cleared by a restart."""
-
-    code = "message_dropped"
 
     def __init__(self, ref: object, why: str = "") -> None:
         how = f"was {why}" if why.startswith("cleared") else "dropped the message, as its policy says"
@@ -134,8 +118,6 @@ class HandlerBroken(GreenroomError):
     reply that it had deferred.
     """
 
-    code = "handler_broken"
-
     def __init__(self, ref: object, cause: BaseException | None, happened: str | None = None) -> None:
         if happened is None:
             happened = f"its handler ended with {in_words(cause)}"  # type: ignore[arg-type]
@@ -147,8 +129,6 @@ class HandlerBroken(GreenroomError):
 
 class Unhandled(GreenroomError):
     """The actor does not handle messages of this type."""
-
-    code = "unhandled"
 
     def __init__(self, ref: object, message: object) -> None:
         super().__init__(
@@ -162,8 +142,6 @@ class Unhandled(GreenroomError):
 class SendTimeout(GreenroomError, TimeoutError):
     """No room came free in time; `.message` is the message, given back."""
 
-    code = "send_timeout"
-
     def __init__(self, ref: object, message: object, timeout: float) -> None:
         super().__init__(f"no room in the mailbox of {ref} within {timeout} s; the message is in `.message`")
         self.ref = ref
@@ -174,16 +152,12 @@ class SendTimeout(GreenroomError, TimeoutError):
 class AlreadyReplied(GreenroomError):
     """A deferred reply was given twice."""
 
-    code = "already_replied"
-
     def __init__(self) -> None:
         super().__init__("this reply has been given already: `send` or `fail` may be called once")
 
 
 class NoMessage(GreenroomError):
     """Something that concerns the message in hand was called while none is in hand."""
-
-    code = "no_message"
 
     def __init__(self, ref: object, what: str) -> None:
         super().__init__(f"{what} of {ref} was called while it handles no message: call it from within a handler")
@@ -192,8 +166,6 @@ class NoMessage(GreenroomError):
 
 class StashFull(GreenroomError):
     """The stash holds as many messages as it may. Nothing is lost: the message is still in hand."""
-
-    code = "stash_full"
 
     def __init__(self, ref: object, capacity: int) -> None:
         super().__init__(
@@ -209,8 +181,6 @@ class NotSendable(GreenroomError, TypeError):
 
     `why` says what prevents it.
     """
-
-    code = "not_sendable"
 
     def __init__(self, message: object, why: str, what: str | None = None) -> None:
         subject = f"a {type(message).__name__}" if what is None else what
@@ -230,8 +200,6 @@ class NotSendable(GreenroomError, TypeError):
 
 class RefGone(GreenroomError):
     """A ref was unpickled where its system does not live."""
-
-    code = "ref_gone"
 
     def __init__(self, system: str, path: str, why: str = "that does not run in this process") -> None:
         super().__init__(f"the ref {path} belongs to the system {system!r}: {why}")

@@ -24,13 +24,9 @@ __all__ = [
 class NotAMeta(GreenroomError, TypeError):
     """`spawn_meta` was given something that is no meta-process, or one whose callbacks cannot be called."""
 
-    code = "not_a_meta"
-
 
 class MetaNotSpawned(GreenroomError):
     """A meta-process was used before `ctx.spawn_meta` brought it up."""
-
-    code = "meta_not_spawned"
 
     def __init__(self, meta: str, operation: str) -> None:
         super().__init__(f"{meta} has not been spawned: {operation} works from `init()` on; see `ctx.spawn_meta()`")
@@ -39,8 +35,6 @@ class MetaNotSpawned(GreenroomError):
 
 class MetaSpawnedBefore(GreenroomError):
     """One object was spawned twice, or is to be restarted: it has only one life."""
-
-    code = "meta_spawned_before"
 
     def __init__(self, meta: str) -> None:
         super().__init__(
@@ -52,8 +46,6 @@ class MetaSpawnedBefore(GreenroomError):
 
 class MetaRefused(GreenroomError):
     """The base of what a meta-process may not do; `.ref` is its alias, `.operation` what it tried."""
-
-    code = "meta_refused"
 
     def __init__(self, ref: object, operation: str, why: str) -> None:
         super().__init__(f"{ref} cannot {operation}: {why}")
@@ -143,8 +135,6 @@ class MetaCannotCompress(MetaRefused):
 
 class MetaEnded(MetaRefused):
     """A meta-process that has ended tried to spawn another."""
-
-    code = "meta_ended"
 
     def __init__(self, ref: object) -> None:
         super().__init__(ref, "spawn", "it is terminated; spawn from `init()`, `start()` or a handler")

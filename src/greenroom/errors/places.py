@@ -34,8 +34,6 @@ __all__ = [
 class TooManyTimers(GreenroomError):
     """As many timers are pending as the limit allows."""
 
-    code = "too_many_timers"
-
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} timers are pending, which is the limit; cancel some, or raise `max_timers`")
         self.limit = limit
@@ -43,8 +41,6 @@ class TooManyTimers(GreenroomError):
 
 class TooManyWatches(GreenroomError):
     """As many file descriptors are watched as the limit allows."""
-
-    code = "too_many_watches"
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} fds are watched, which is the limit; unwatch some, or raise `max_io_watches`")
@@ -54,8 +50,6 @@ class TooManyWatches(GreenroomError):
 class WatchError(GreenroomError):
     """A file descriptor cannot be watched: closed, bad, of a kind the OS cannot wait for, or watched already."""
 
-    code = "watch"
-
     def __init__(self, fd: object, why: str) -> None:
         super().__init__(f"cannot watch fd {fd!r}: {why}")
         self.fd = fd
@@ -64,13 +58,9 @@ class WatchError(GreenroomError):
 class HookError(GreenroomError, TypeError):
     """An observer has no hook at all, or one that cannot take what it would be called with."""
 
-    code = "hook"
-
 
 class LoopBusy(GreenroomError):
     """A system did not come to do what another thread asked of it."""
-
-    code = "loop_busy"
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"the system {name!r} is not free: {why}")
@@ -80,19 +70,13 @@ class LoopBusy(GreenroomError):
 class LoopStopped(GreenroomError):
     """The loop has been closed and takes no more work."""
 
-    code = "loop_stopped"
-
 
 class AlreadyAttached(GreenroomError):
     """A loop or poller is attached to asyncio already."""
 
-    code = "already_attached"
-
 
 class WrongLoop(GreenroomError):
     """Something that belongs to one loop was handed to another."""
-
-    code = "wrong_loop"
 
     def __init__(self, ref: object) -> None:
         super().__init__(f"{ref} lives on another loop: send it a message instead, or ask its own loop")
@@ -102,16 +86,12 @@ class WrongLoop(GreenroomError):
 class WrongThread(GreenroomError):
     """Something that belongs to a loop's own thread was called from another one."""
 
-    code = "wrong_thread"
-
     def __init__(self, what: str, remedy: str = "from another thread, send a message instead") -> None:
         super().__init__(f"{what} belongs to its loop's own thread; {remedy}")
 
 
 class UnknownDispatcher(GreenroomError, ValueError):
     """No dispatcher has this name."""
-
-    code = "unknown_dispatcher"
 
     def __init__(self, name: object, known: tuple[str, ...]) -> None:
         super().__init__(f"there is no dispatcher {name!r}; there are: {', '.join(known)}")
@@ -120,8 +100,6 @@ class UnknownDispatcher(GreenroomError, ValueError):
 
 class WorkerLost(GreenroomError):
     """The thread or process that ran an actor's code has ended under it. To supervisors that is a panic."""
-
-    code = "worker_lost"
 
     def again(self) -> WorkerLost:
         """Another of the same: where several are told, each has its own, for an exception remembers where it passed."""
@@ -132,8 +110,6 @@ class WorkerLost(GreenroomError):
 
 class NoThread(GreenroomError, RuntimeError):
     """A thread is needed, and cannot be started. What asked for it has failed; later there may be one."""
-
-    code = "no_thread"
 
     def __init__(self, user: str) -> None:
         super().__init__(
@@ -146,8 +122,6 @@ class NoThread(GreenroomError, RuntimeError):
 class DispatcherExists(GreenroomError, ValueError):
     """A dispatcher of this name is there already."""
 
-    code = "dispatcher_exists"
-
     def __init__(self, name: str) -> None:
         super().__init__(f"there is a dispatcher {name!r} already: give this one another name")
         self.name = name
@@ -155,8 +129,6 @@ class DispatcherExists(GreenroomError, ValueError):
 
 class StaysAtHome(GreenroomError, ValueError):
     """Something that is part of the runtime itself was to run by a dispatcher."""
-
-    code = "stays_at_home"
 
     def __init__(self, what: str, dispatcher: str) -> None:
         super().__init__(
@@ -168,8 +140,6 @@ class StaysAtHome(GreenroomError, ValueError):
 
 class NotInWorker(GreenroomError):
     """Something was tried in a worker process that only the main process can do."""
-
-    code = "not_in_worker"
 
     def __init__(self, ref: object, operation: str, why: str) -> None:
         super().__init__(f"{ref} is in a worker process, where {operation} does not work: {why}")
@@ -186,13 +156,9 @@ class WireError(GreenroomError):
 class HandshakeFailed(WireError):
     """The other end of a connection did not prove that it belongs to us."""
 
-    code = "handshake_failed"
-
 
 class FrameTooLarge(WireError, ValueError):
     """A frame is larger than a connection carries. The sender has it still."""
-
-    code = "frame_too_large"
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -205,13 +171,9 @@ class FrameTooLarge(WireError, ValueError):
 class FrameError(WireError, ValueError):
     """What came over a connection is no frame, or what is to be sent cannot be one."""
 
-    code = "frame"
-
 
 class ConnectionClosed(WireError, ConnectionError):
     """A write was asked of a connection that is over, or is being closed; `.reason` says why."""
-
-    code = "connection_closed"
 
     def __init__(self, ref: object, reason: str) -> None:
         super().__init__(f"{ref} cannot write any more: {reason}")
@@ -222,8 +184,6 @@ class ConnectionClosed(WireError, ConnectionError):
 class HttpError(GreenroomError):
     """Answers a request with an HTTP status: raise it, and declare it: `answers = (HttpError,)`."""
 
-    code = "http"
-
     def __init__(self, status: int, text: str = "") -> None:
         super().__init__(f"{status} {text}".rstrip())
         self.status = status
@@ -232,8 +192,6 @@ class HttpError(GreenroomError):
 
 class ProgramFailed(GreenroomError):
     """A program that a `Port` ran with `check=True` ended with an error; `.status` is its exit status."""
-
-    code = "program_failed"
 
     def __init__(self, command: str, status: int) -> None:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -247,8 +205,6 @@ class FailedElsewhere(GreenroomError):
 
     It holds something that cannot be pickled: leave that out, in its `__reduce__`.
     """
-
-    code = "failed_elsewhere"
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(

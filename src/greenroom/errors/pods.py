@@ -22,8 +22,6 @@ __all__ = [
 class ManifestError(ConfigError):
     """A troupe's class body makes no sense; the text begins with the line that is wrong."""
 
-    code = "manifest"
-
     def __init__(self, where: str, name: str, value: object, why: str) -> None:
         GreenroomError.__init__(self, f"{where}: {why}")
         self.where = where
@@ -37,8 +35,6 @@ class PodGone(GreenroomError):
     `__cause__` is what the pod failed with, if it has failed.
     """
 
-    code = "pod_gone"
-
     def __init__(self, pod: str, why: str, message: object = None) -> None:
         super().__init__(f"the pod {pod!r} is gone, and the message was not sent: {why}")
         self.pod = pod
@@ -49,13 +45,9 @@ class PodGone(GreenroomError):
 class TroupeEnding(PodGone):
     """The pod is gone because its troupe ends. An actor whose handler lets this out has not failed."""
 
-    code = "troupe_ending"
-
 
 class ConnectTimeout(GreenroomError, TimeoutError):
     """The pod was not restarted in time. The message was not sent: it is in `.message`."""
-
-    code = "connect_timeout"
 
     def __init__(self, pod: str, seconds: float, why: str, message: object = None) -> None:
         super().__init__(
@@ -68,8 +60,6 @@ class ConnectTimeout(GreenroomError, TimeoutError):
 
 class RingFull(MailboxFull):
     """The holder of a handle has as many messages waiting at the pod as it may. This one is in `.message`."""
-
-    code = "ring_full"
 
     def __init__(
         self,
@@ -95,8 +85,6 @@ class RingFull(MailboxFull):
 class HandleHeld(GreenroomError):
     """A service handle was used by a second thread."""
 
-    code = "handle_held"
-
     def __init__(self, pod: str) -> None:
         super().__init__(
             f"this handle of the pod {pod!r} belongs to another thread, which has sent with it: a handle has one "
@@ -108,13 +96,9 @@ class HandleHeld(GreenroomError):
 class Fatal(GreenroomError):
     """Raise this in a pod's actor to say that a restart would be of no use: `raise Fatal("no such device")`."""
 
-    code = "fatal"
-
 
 class PodRestartLimit(GreenroomError):
     """The pods of a kubelet were restarted too often."""
-
-    code = "pod_restart_limit"
 
     def __init__(self, pod: str, limit: int, within: float, cause: BaseException | None) -> None:
         last = "it ended" if cause is None else f"it failed with {in_words(cause)}"
@@ -127,8 +111,6 @@ class PodRestartLimit(GreenroomError):
 
 class TroupeFailed(SystemFailed):
     """A failure ended the troupe; `__cause__` is what it was, and `.pod` whose."""
-
-    code = "troupe_failed"
 
     def __init__(self, name: str, cause: BaseException, pod: str | None = None) -> None:
         whose = "" if pod is None else f" of the pod {pod!r}"

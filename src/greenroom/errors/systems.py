@@ -22,8 +22,6 @@ __all__ = [
 class ConfigError(GreenroomError, ValueError):
     """A setting has a value it cannot have; `.field` names it."""
 
-    code = "config"
-
     def __init__(self, field: str, value: object, why: str) -> None:
         super().__init__(f"{field}={value!r}: {why}")
         self.field = field
@@ -32,8 +30,6 @@ class ConfigError(GreenroomError, ValueError):
 
 class NotStarted(GreenroomError):
     """The system is not running yet, or not any more."""
-
-    code = "not_started"
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
@@ -44,8 +40,6 @@ class NotStarted(GreenroomError):
 class SystemStopped(GreenroomError):
     """The system, or the troupe, is stopping or has stopped: nothing can be spawned on it any more."""
 
-    code = "system_stopped"
-
     def __init__(self, name: str, what: str = "system", instead: str = "make a new ActorSystem") -> None:
         super().__init__(f"the {what} {name!r} is stopping or has stopped: {instead}")
         self.name = name
@@ -53,8 +47,6 @@ class SystemStopped(GreenroomError):
 
 class SystemFailed(GreenroomError):
     """A failure ended the system; `__cause__` is what it was."""
-
-    code = "system_failed"
 
     def __init__(self, name: str, cause: BaseException) -> None:
         super().__init__(f"the system {name!r} was ended by {in_words(cause)}")
@@ -64,8 +56,6 @@ class SystemFailed(GreenroomError):
 class SettleTimeout(GreenroomError, TimeoutError):
     """The system did not come to rest in time."""
 
-    code = "settle_timeout"
-
     def __init__(self, name: str, timeout: float, busy: str) -> None:
         super().__init__(f"the system {name!r} was still busy after {timeout} s: {busy}")
         self.busy = busy
@@ -73,8 +63,6 @@ class SettleTimeout(GreenroomError, TimeoutError):
 
 class ClockHeldUp(GreenroomError, TimeoutError):
     """A `ManualClock` cannot go on, because at one moment there is always more to do."""
-
-    code = "clock_held_up"
 
     def __init__(self, now: float, patience: float, busy: list[str]) -> None:
         who = f"{', '.join(busy[:5])} {'is' if len(busy) == 1 else 'are'} busy" if busy else "timers have no delay"
@@ -87,16 +75,12 @@ class ClockHeldUp(GreenroomError, TimeoutError):
 class SimulationRefused(GreenroomError):
     """Something was tried inside a simulation that could not be repeated: a thread, a socket, a process."""
 
-    code = "simulation_refused"
-
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what} inside a simulation: {remedy}")
 
 
 class SimulationStuck(GreenroomError):
     """Everybody in a simulation waits, and nothing is left that could end it; or those who are left will not end."""
-
-    code = "simulation_stuck"
 
     def __init__(
         self,
@@ -111,8 +95,6 @@ class SimulationStuck(GreenroomError):
 class SimulationEndless(GreenroomError):
     """A simulation did not come to its end within its steps."""
 
-    code = "simulation_endless"
-
     def __init__(self, steps: int, last: str | None = None) -> None:
         ran = "" if last is None else f" ({last} ran last)"
         super().__init__(
@@ -126,8 +108,6 @@ class SimulationEndless(GreenroomError):
 class InjectedFault(GreenroomError):
     """What an actor fails with because a simulation was told to let it fail."""
 
-    code = "injected_fault"
-
     def __init__(self, actor: str, number: int) -> None:
         super().__init__(f"{actor} was made to fail at its message number {number}")
         self.number = number
@@ -135,5 +115,3 @@ class InjectedFault(GreenroomError):
 
 class InternalError(GreenroomError):
     """A bug in Greenroom itself: please report it with the traceback and the actor it names."""
-
-    code = "internal"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.messaging.ref import Alias
-from greenroom.meta.ports.messages import Exited, Output, SendSignal
+from greenroom.meta.ports.pipes import Exited, Output, SendSignal
 from greenroom.meta.ports.port import Port
 from greenroom.meta.process.metaprocess import MetaProcess
-from greenroom.meta.process.options import Compression, MetaOptions
-from greenroom.meta.process.state import MetaState
+from greenroom.meta.process.options import Compression, MetaOptions, MetaState
+from greenroom.meta.process.reader import ReaderStopped
 from greenroom.meta.sockets.client import TcpClient, UnixClient
 from greenroom.meta.sockets.connection import TcpConnection
 from greenroom.meta.sockets.messages import (
@@ -36,12 +36,10 @@ from greenroom.meta.sources.signalsource import SignalReceived, SignalSource
 from greenroom.meta.streams.framing import Custom, Fixed, Framing, LengthPrefixed, Lines, Raw
 
 if TYPE_CHECKING:
-    from greenroom.meta.web.headers import Headers
-    from greenroom.meta.web.limits import WebLimits
-    from greenroom.meta.web.messages import HttpRequest, HttpResponse, WebSocketConnected
+    from greenroom.meta.web.messages import Headers, HttpRequest, HttpResponse, WebSocketConnected
+    from greenroom.meta.web.routes import Asgi, Route, WebLimits, WebSocket
     from greenroom.meta.web.server import WebServer
-    from greenroom.meta.web.targets import Asgi, Route, WebSocket
-    from greenroom.meta.web.websockets.client import WebSocketClient
+    from greenroom.meta.web.websocketclient import WebSocketClient
 
 __all__ = [
     "READ",
@@ -74,6 +72,7 @@ __all__ = [
     "PeerClosed",
     "Port",
     "Raw",
+    "ReaderStopped",
     "Received",
     "Register",
     "Rotated",
@@ -101,15 +100,15 @@ __all__ = [
 
 
 _WEB = {
-    "Asgi": "targets",
-    "Headers": "headers",
+    "Asgi": "routes",
+    "Headers": "messages",
     "HttpRequest": "messages",
     "HttpResponse": "messages",
-    "Route": "targets",
-    "WebLimits": "limits",
+    "Route": "routes",
+    "WebLimits": "routes",
     "WebServer": "server",
-    "WebSocket": "targets",
-    "WebSocketClient": "websockets.client",
+    "WebSocket": "routes",
+    "WebSocketClient": "websocketclient",
     "WebSocketConnected": "messages",
 }
 """Names that need `h11` or `wsproto`, and the modules they come from."""

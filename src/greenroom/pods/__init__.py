@@ -16,9 +16,8 @@ from greenroom.errors import (
 )
 from greenroom.pods.kubelet.heartbeat import Heartbeat
 from greenroom.pods.kubelet.parking import Park
-from greenroom.pods.mainloop import MainLoop
+from greenroom.pods.kubelet.podrecord import PodPhase, PodStatus
 from greenroom.pods.manifest.handles import Handles, Mates
-from greenroom.pods.manifest.phases import PodPhase, PodStatus
 from greenroom.pods.manifest.pod import Pod
 from greenroom.pods.manifest.settings import (
     Buffers,
@@ -28,6 +27,7 @@ from greenroom.pods.manifest.settings import (
     ShutdownMode,
     ThreadModel,
 )
+from greenroom.pods.playing import MainLoop
 from greenroom.pods.service.handle import ServiceHandle
 from greenroom.pods.troupe import Troupe
 

@@ -1,4 +1,4 @@
-"""A troupe's parts, made and connected at once: loops, rings, slots, handles, supervisors and a kubelet.
+"""A troupe's parts, made and connected at once: loops, rings, slots, handles, actors' factories and a kubelet.
 
 A troupe within a troupe is an assembly of its own, with its own names and its own kubelet, in the same system. To the
 one above it is a pod.
@@ -7,58 +7,54 @@ one above it is a pod.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from greenroom.errors import BadArgument, NotSendable
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.api.props import Props, label_of
+from greenroom.errors import BadArgument, NotAnActor, NotSendable
 from greenroom.errors.base import add_note
 from greenroom.pods.kubelet.heartbeat import Heart
 from greenroom.pods.kubelet.kubelet import Kubelet
-from greenroom.pods.kubelet.notices import Decision, Verdict
-from greenroom.pods.kubelet.podrecord import PodRecord
+from greenroom.pods.kubelet.podrecord import Decision, PodRecord, Verdict
 from greenroom.pods.kubelet.podsupervisor import PodSupervisor
-from greenroom.pods.manifest.factories import is_troupe
 from greenroom.pods.manifest.handles import Exposed, Handles, Mates
 from greenroom.pods.manifest.manifest import Manifest
-from greenroom.pods.manifest.pod import Pod
+from greenroom.pods.manifest.pod import Pod, is_troupe
 from greenroom.pods.manifest.settings import KubeletConfig, ThreadModel
-from greenroom.pods.service.handle import HandleContext, ServiceHandle
-from greenroom.pods.service.registry import PodRegistry, PodSlot
+from greenroom.pods.service.handle import ServiceHandle
 from greenroom.pods.service.relay import PeerRelay, RelayedHandle
-from greenroom.pods.wiring import ActorFactory, Relayed, RemoteActorFactory
+from greenroom.pods.service.slot import PodSlot
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 from greenroom.system.dispatchers.settings import DispatcherSettings, Loop, OnCallingThread, Process
-from greenroom.wire.codec import require_sendable
+from greenroom.system.ending.report import Phase
+from greenroom.system.eventloop import keep_on_core
+from greenroom.wire.codec import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from greenroom._core.scheduler.loop import Loop as CoreLoop
     from greenroom.actor.lifecycle import Lifecycle
-    from greenroom.pods.kubelet.ports import Ends
-    from greenroom.pods.manifest.phases import PodStatus
-    from greenroom.system.system import ActorSystem
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.pods.kubelet.podrecord import PodStatus
+    from greenroom.pods.troupe import Troupe
 
-__all__ = ["Assembly"]
+__all__ = ["ActorFactory", "Assembly"]
 
-_validate = partial(require_sendable, limit=Process().frame_limit)
+_validate = partial(pack, limit=Process().frame_limit)
 """Raises if something cannot be sent to another process."""
 
 
 class Assembly:
-    """The parts of one troupe."""
+    """The parts of one troupe, and what its handles and its kubelet go by."""
 
     def __init__(
         self,
         name: str,
         manifest: Manifest,
         config: KubeletConfig,
-        system: ActorSystem,
-        ends: Ends,
-        has_own_thread: Callable[[], bool],
-        is_ending: Callable[[], bool],
+        troupe: Troupe[Any],
         parent: tuple[Assembly, Pod] | None = None,
     ) -> None:
         if not manifest.pods:
@@ -66,24 +62,35 @@ class Assembly:
         self.name = name
         self._manifest = manifest
         self.config = config
-        self.ends = ends
-        self.has_own_thread = has_own_thread
-        self._system = system
-        self._is_ending = is_ending
-        # Before the names of its actors, if it is within another.
-        self._prefix: str = "" if parent is None else f"{parent[0]._prefix}{parent[1].name}."
-        self._is_simulated = system._loop.director is not None
-        # The dispatcher of its kubelet; None for the system's own loop.
-        self._dispatcher = None if parent is None else parent[0]._loop_dispatcher_of(parent[1])
-        home = self._life_of(self._dispatcher)
-        self.heart = Heart(home.loop, config.heartbeat)
-        loops: tuple[CoreLoop, ...] = (home.loop,) if parent is None else (home.loop, *parent[0].context.loops)
-        self.context: HandleContext = HandleContext(config.connect_timeout, loops, self.heart.says, is_ending)
-        self.registry = PodRegistry()
+        # The one that was started, with all within.
+        self._troupe = troupe
+        self.system = troupe.system
+        # Before the names of its actors, if it is within another; the dispatcher of its kubelet, None for the system's
+        # own loop; and what it is to the kubelet above.
+        self._prefix = ""
+        self._dispatcher: str | None = None
+        self.outer: PodRecord | None = None
+        above: tuple[CoreLoop, ...] = ()
+        if parent is not None:
+            outer, pod = parent
+            self._prefix = f"{outer._prefix}{pod.name}."
+            self._dispatcher = outer._loop_dispatcher_of(pod)
+            self.outer = outer.pods[pod.name]
+            above = outer.loops
+        self._has_processes = self.system._loop.world.is_real
+        home = self._life_of(self._dispatcher).loop
+        # The kubelet's loop, and those of the kubelets above: their threads must never wait for a pod, which waits for
+        # them.
+        self.loops: tuple[CoreLoop, ...] = (home, *above)
+        self.heart = Heart(home, config.heartbeat)
+        # Whether it plays: before it does, waiting is of no use.
+        self.is_playing = False
+        # Whether it has ended, within a troupe that goes on and may bring it up again: its actors are to wait for no
+        # pods any more, which may wait for them. The kubelet's.
+        self.has_ended = False
         self.pods: dict[str, PodRecord] = {}
         self.nested: dict[str, Assembly] = {}
-        self.outer: PodRecord | None = None if parent is None else parent[0].pods[parent[1].name]
-        self.kubelet = system.spawn(
+        self.kubelet = self.system.spawn(
             Kubelet,
             self,
             name=f"{self._prefix}kubelet",
@@ -95,7 +102,6 @@ class Assembly:
         for pod in manifest.pods.values():
             self._wire(pod)
         for record in self.pods.values():
-            record.kubelet = self.kubelet._cell
             self.bring_up(record)
         self.exposed = Exposed({actor: self._handle(actor) for actor in manifest.exposed}, name)
 
@@ -107,31 +113,56 @@ class Assembly:
 
     def statuses(self) -> dict[str, PodStatus]:
         """The status of each pod, also of those within."""
-        found = {f"{self._prefix}{name}": record.status for name, record in self.pods.items()}
+        found = {f"{self._prefix}{name}": record.shown for name, record in self.pods.items()}
         for nested in self.nested.values():
             found.update(nested.statuses())
         return found
 
+    # -- the troupe's life
+
+    def has_own_thread(self) -> bool:
+        """Whether the kubelet's thread is the troupe's own."""
+        return self.outer is None and self._troupe._own_thread
+
+    def is_ending(self) -> bool:
+        """Whether the troupe is on its way to its end, with all troupes around it."""
+        return self._troupe._is_ending or self.system.phase != Phase.RUNNING
+
     def begin(self) -> None:
-        """The troupe plays from now on."""
+        """Play from now on."""
         for one in self.all_of_them():
-            one.context.is_playing = True
+            one.is_playing = True
 
     def end(self) -> None:
-        """It does not play any more."""
+        """Play no more."""
         for one in self.all_of_them():
-            one.context.is_playing = False
+            one.is_playing = False
             for record in one.pods.values():
                 record.conclude()
 
     def let_all_go(self, why: str) -> None:
-        """Nothing comes back, here or within."""
+        """No pod comes back, here or within."""
         for one in self.all_of_them():
-            one.registry.let_all_go(f"the troupe {one.name!r} {why}")
+            for record in one.pods.values():
+                record.slot.let_go(f"the troupe {one.name!r} {why}")
 
-    def let_senders_wait(self, wait: bool) -> None:
-        """Whether actors of this troupe wait for others, who hold up its end."""
-        self.context.has_ended = not wait
+    def ends(self, cause: BaseException | None, pod: str | None) -> None:
+        """The kubelet says that it is over: with a cause and the name of a pod, if the troupe has failed."""
+        if self.outer is None:
+            self._troupe._ends(cause, pod)
+        else:
+            self.outer.troupe_ends(cause)
+
+    def bring_up(self, record: PodRecord) -> None:
+        """Spawn what supervises a pod."""
+        name = record.name
+        if name in self.nested:
+            # It is brought up again with this one; at first, there is nothing to do.
+            record.ref = self.nested[name].kubelet
+            record.tell_supervisor(Verdict(record, Decision.RESTART))
+            return
+        dispatcher = self._loop_dispatcher_of(record.pod)
+        record.belong_to(self.system.spawn(PodSupervisor, record, name=f"{self._prefix}{name}", dispatcher=dispatcher))
 
     # -- wiring
 
@@ -139,7 +170,7 @@ class Assembly:
         """The dispatcher of a pod's own loop; None or the kubelet's if its actors live there."""
         has_own = pod.thread in (ThreadModel.DEDICATED, ThreadModel.MAIN)
         if pod.thread is ThreadModel.MAIN and self._prefix:
-            has_own = False  # nobody calls play() of a troupe within another
+            has_own = False  # play() of a troupe within another is never called
         return self._own_dispatcher_of(pod) if has_own else self._dispatcher
 
     def _own_dispatcher_of(self, pod: Pod) -> str:
@@ -147,32 +178,24 @@ class Assembly:
 
     def _life_of(self, dispatcher: str | None) -> Lifecycle:
         if dispatcher is None:
-            return self._system._life
-        return self._system._choose_life(dispatcher, PodSupervisor, None)
+            return self.system._life
+        return self.system._choose_life(dispatcher, PodSupervisor, None)
 
     def _add(self, pod: Pod) -> None:
         """Make a pod's loop, its inbox and its slot."""
         settings = _SETTINGS[pod.thread](pod)
         if settings is not None:
-            self._system.dispatchers.add(self._own_dispatcher_of(pod), settings)
+            self.system.dispatchers.add(self._own_dispatcher_of(pod), settings)
         loop: CoreLoop = self._life_of(self._loop_dispatcher_of(pod)).loop
         slot = PodSlot(f"{self._prefix}{pod.name}", loop, loop.connect_inbox(pod.bursts.sizes), pod.buffers.sizes)
-        self.registry.add(slot)
-        record = self.pods[pod.name] = PodRecord(pod, slot, loop.hooks, self._system.config.stop_timeout)
+        record = self.pods[pod.name] = PodRecord(pod, slot, self)
         if pod.thread is ThreadModel.PROCESS:
             record.dispatcher = self._own_dispatcher_of(pod)
         factory = next(iter(pod.actors.values()))
         if is_troupe(factory):
             config = self.config if pod.kubelet is None else pod.kubelet
             self.nested[pod.name] = Assembly(
-                f"{self.name}.{pod.name}",
-                factory.manifest,
-                config,
-                self._system,
-                record.troupe_ends,
-                lambda: False,
-                self._is_ending,
-                (self, pod),
+                f"{self.name}.{pod.name}", factory.manifest, config, self._troupe, (self, pod)
             )
 
     def _wire(self, pod: Pod) -> None:
@@ -182,15 +205,13 @@ class Assembly:
         mates = Mates({}, pod.name, tuple(pod.actors))
         record = self.pods[pod.name]
         for name, factory in pod.actors.items():
-            peers = {peer: self._handle(peer, self.context) for peer in self._manifest.peers[name]}
-            if pod.thread is ThreadModel.PROCESS and not self._is_simulated:
+            peers = {peer: self._handle(peer, self) for peer in self._manifest.peers[name]}
+            elsewhere: _Elsewhere | None = None
+            if pod.thread is ThreadModel.PROCESS and self._has_processes:
                 _validate_factory(pod, name, factory)
-                relayed = self._relay(f"{self._prefix}{name}-to", peers)
-                token = f"{self._system.token} {self._prefix}{pod.name}"
-                wired: ActorFactory = RemoteActorFactory(name, factory, peers, mates, token, relayed, _cores_of(pod))
-            else:
-                wired = ActorFactory(name, factory, peers, mates)
-            record.factories[name] = wired
+                token = f"{self.system.token} {self._prefix}{pod.name}"
+                elsewhere = token, self._relay(f"{self._prefix}{name}-to", peers), _cores_of(pod)
+            record.factories[name] = ActorFactory(name, factory, peers, mates, elsewhere=elsewhere)
 
     def _relay(self, label: str, peers: Mapping[str, Any]) -> Relayed:
         """What a process has for these handles: each has a relay here."""
@@ -199,37 +220,20 @@ class Assembly:
             if isinstance(handle, Handles):
                 found[name] = self._relay(f"{label}-{name}", {one: getattr(handle, one) for one in handle})
             else:
-                relay = self._system.spawn(PeerRelay, handle, name=f"{label}-{name}")
+                relay = self.system.spawn(PeerRelay, handle, name=f"{label}-{name}")
                 found[name] = RelayedHandle(name, handle.pod, relay, self.config.connect_timeout)
         return found
 
-    def _handle(self, actor: str, home: HandleContext | None = None) -> Any:
+    def _handle(self, actor: str, home: Assembly | None = None) -> Any:
         """The handle of an actor, for one of the troupe `home`; or, of a troupe within, those of what it exposes."""
         owner = self._manifest.owners[actor]
         if owner in self.nested:
             nested = self.nested[owner]
             return Exposed({name: nested._handle(name, home) for name in nested._manifest.exposed}, nested.name)
         record = self.pods[owner]
-        is_remote = record.pod.thread is ThreadModel.PROCESS and not self._is_simulated
+        is_remote = record.pod.thread is ThreadModel.PROCESS and self._has_processes
         connection = record.slot.connect(actor)
-        return ServiceHandle(record.slot, actor, self.context, connection, _validate if is_remote else None, home)
-
-    def come_back(self) -> None:
-        """The troupe above is brought up again, and this one with it; at first, there is nothing to do."""
-        if self.outer is not None:
-            self.kubelet._cell.notify(Verdict(self.outer, Decision.RESTART))
-
-    def bring_up(self, record: PodRecord) -> None:
-        """Spawn what supervises a pod."""
-        name = record.pod.name
-        if name in self.nested:
-            self.nested[name].come_back()
-            record.belong_to_troupe(self.nested[name].kubelet)
-            return
-        ref = self._system.spawn(
-            PodSupervisor, record, name=f"{self._prefix}{name}", dispatcher=self._loop_dispatcher_of(record.pod)
-        )
-        record.belong_to(ref)
+        return ServiceHandle(record.slot, actor, self, connection, _validate if is_remote else None, home)
 
 
 _SETTINGS: Mapping[ThreadModel, Callable[[Pod], DispatcherSettings | None]] = {
@@ -255,3 +259,95 @@ def _cores_of(pod: Pod) -> tuple[int, ...]:
     if pod.core is not None:
         return (pod.core,)
     return tuple(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ()
+
+
+# -- how the actors of a pod are made
+
+Relayed = dict[str, Any]
+"""What a process has for handles, by name: a `RelayedHandle`, or as much of a troupe within."""
+
+_Elsewhere = tuple[str, Relayed, tuple[int, ...]]
+"""For a pod in another process: a token of the pod, the peers there, and the processors that it may run on."""
+
+_mates: dict[str, Mates] = {}
+"""In a process that is a pod's own: the actors there, by the pod's token."""
+
+
+class ActorFactory:
+    """Makes one actor of a pod, afresh for each start, and gives it its peers and its pod mates.
+
+    One for another process (`elsewhere`) makes the actor there, where it is unpickled.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: Any,
+        peers: Mapping[str, Any],
+        mates: Mates,
+        cores: tuple[int, ...] = (),
+        elsewhere: _Elsewhere | None = None,
+    ) -> None:
+        self.name = name
+        self.factory: Callable[..., Any] = factory.factory if isinstance(factory, Props) else factory
+        self.args = factory.args if isinstance(factory, Props) else ()
+        self.kwargs = factory.kwargs if isinstance(factory, Props) else {}
+        self._peers = Handles(peers, name)
+        self._mates = mates
+        self._cores = cores
+        self._elsewhere = elsewhere
+        self.__name__ = label_of(self.factory)
+
+    def __call__(self) -> Actor:
+        if len(self._cores) == 1:
+            keep_on_core(f"the process of {self.name}", self._cores[0])
+        elif self._cores:  # the thread that started this process may be kept on one
+            os.sched_setaffinity(0, self._cores)
+        try:
+            actor = self.factory(*self.args, **self.kwargs)
+        except AttributeError as exc:
+            if exc.name in ("peers", "pod") and isinstance(exc.obj, Actor):
+                add_note(exc, f"Greenroom: an actor has `{exc.name}` from `pre_start` on, and not yet in `__init__`")
+            raise
+        if not isinstance(actor, Actor):
+            raise NotAnActor(f"{self.__name__} made {actor!r} for {self.name!r}, which is not an Actor")
+        try:
+            actor.peers = self._peers  # type: ignore[attr-defined]
+            actor.pod = self._mates  # type: ignore[attr-defined]
+        except AttributeError as exc:
+            why = f"{type(actor).__name__} has __slots__ without 'peers' and 'pod': add them"
+            raise NotAnActor(f"{why}, because a pod gives both to its actors") from exc
+        self._mates.__dict__[self.name] = actor
+        return actor
+
+    def stand_for(self, ref: ActorRef) -> None:
+        """What it makes is the instance of this actor: the sender of all that its handles send."""
+        for handle in _all_in(self._peers):
+            handle._connection.sent_by(ref)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        assert self._elsewhere is not None
+        return _factory_in_process, (self.name, Props(self.factory, self.args, self.kwargs), *self._elsewhere)
+
+
+def _all_in(handles: Handles) -> Iterator[ServiceHandle]:
+    """All handles, also those of troupes within."""
+    for name in handles:
+        one = getattr(handles, name)
+        if isinstance(one, Handles):
+            yield from _all_in(one)
+        else:
+            yield one
+
+
+def _factory_in_process(
+    name: str, factory: Props, token: str, relayed: Relayed, cores: tuple[int, ...]
+) -> ActorFactory:
+    mates = _mates.setdefault(token, Mates({}, token))
+    return ActorFactory(name, factory, _handles_in(relayed, name), mates, cores)
+
+
+def _handles_in(relayed: Relayed, owner: str) -> dict[str, Any]:
+    return {
+        name: Handles(_handles_in(one, owner), owner) if isinstance(one, dict) else one for name, one in relayed.items()
+    }

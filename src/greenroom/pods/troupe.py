@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from inspect import iscoroutinefunction
@@ -12,20 +13,19 @@ from threading import RLock
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-from greenroom.errors import BadArgument, SimulationRefused, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
+from greenroom.errors import BadArgument, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
 from greenroom.lanes import Lane
 from greenroom.pods.assembly import Assembly
 from greenroom.pods.kubelet.heartbeat import Heartbeat
-from greenroom.pods.mainloop import MainLoop
 from greenroom.pods.manifest.drawing import Description
 from greenroom.pods.manifest.handles import Handles
 from greenroom.pods.manifest.manifest import Manifest, read_manifest
 from greenroom.pods.manifest.settings import KubeletConfig, ShutdownMode
-from greenroom.pods.playing import play
-from greenroom.policy.specs import require_period
+from greenroom.pods.playing import MainLoop, play, taking_part
 from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.ending.report import Phase
 from greenroom.system.system import ActorSystem
+from greenroom.validation import require_seconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from greenroom.pods.manifest.phases import PodStatus
-    from greenroom.system.loops.callingthread import CallingThread
+    from greenroom.pods.kubelet.podrecord import PodStatus
+    from greenroom.system.loops.thread import CallingThread
 
     E = TypeVar("E", bound=Handles, default=Any)
 
@@ -77,7 +77,7 @@ class Troupe(_Typed[E]):
     tick 1
 
     `new()` makes everything and connects it, `exposed()` has the handles for code outside, and `play()` runs until the
-    MAIN pod has ended, all pods have, or somebody ends the troupe. `with troupe:` and `async with troupe:` run it for a
+    MAIN pod has ended, all pods have, or `stop()` is called. `with troupe:` and `async with troupe:` run it for a
     block. `Troupe[Front]`, with a subclass of `Handles`, gives `exposed()` its type.
     """
 
@@ -114,15 +114,7 @@ class Troupe(_Typed[E]):
         self._caller = 0
         # What the main loop of a program has left with, to end it.
         self._exit: BaseException | None = None
-        self._parts = Assembly(
-            self.name,
-            manifest,
-            self._kubelet,
-            self.system,
-            self._ends,
-            lambda: self._own_thread,
-            lambda: self._is_ending or self.system.phase != Phase.RUNNING,
-        )
+        self._parts = Assembly(self.name, manifest, self._kubelet, self)
 
     @classmethod
     def new(
@@ -158,7 +150,7 @@ class Troupe(_Typed[E]):
     # -- running
 
     def play(self, mainloop: Callable[[MainLoop], object] | None = None) -> None:
-        """Run until the MAIN pod has ended, all pods have, or somebody ends the troupe. On the calling thread.
+        """Run until the MAIN pod has ended, all pods have, or `stop()` is called. On the calling thread.
 
         The MAIN pod runs on this thread; the kubelet has one of its own. Ctrl-C and SIGTERM end the troupe in the
         ordinary way. When a failure has ended it, `TroupeFailed` is raised from that.
@@ -169,36 +161,34 @@ class Troupe(_Typed[E]):
         """
         if asyncio._get_running_loop() is not None:
             raise WaitsForItself("play() would hold up the asyncio loop of this thread: use `async with troupe:` here")
-        if mainloop is not None:
-            _require_main_loop(mainloop)
+        given: object = mainloop
+        if given is not None and (not callable(given) or iscoroutinefunction(given)):
+            why = "must be a plain function that takes a MainLoop, and calls its poll_once() again and again"
+            raise BadArgument(f"mainloop={given!r}: {why}")
         self._begin(own_thread=True)
         self._caller = get_ident()
-        try:
+        with self._to_the_end():
             calls = None if mainloop is None else partial(self._call, mainloop)
             play(self.system, self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
-        except SystemFailed as exc:
-            raise self._failure(exc) from exc.__cause__
-        finally:
-            self._end()
         if self._exit is not None:
             raise self._exit
 
     def _begin(self, own_thread: bool) -> None:
-        """It is about to run, for the only time."""
         with self._lock:
             phase = self.system.phase
             if phase == Phase.RUNNING or (phase == Phase.NEW and self._has_begun):
                 raise WaitsForItself(f"the troupe {self.name!r} is running already")
             if phase != Phase.NEW:
                 raise SystemStopped(self.name, "troupe", f"make another, with {type(self).__name__}.new()")
-            if own_thread and self.system._loop.director is not None:
-                raise SimulationRefused("running a troupe on threads of its own", "use `async with troupe:` here")
+            if own_thread:
+                self.system._loop.world.require_threads(
+                    "running a troupe on threads of its own", "use `async with troupe:` here"
+                )
             self._has_begun = True
             self._own_thread = own_thread
             self._parts.begin()
 
     def _end(self) -> None:
-        """It does not run any more, or could not be started."""
         self._parts.end()
         self._has_begun = self.system.phase != Phase.NEW
         self._caller = 0
@@ -217,11 +207,10 @@ class Troupe(_Typed[E]):
 
     def _main_thread(self) -> CallingThread | None:
         main = type(self).manifest.main
-        loops = self.system._loops
-        if main is None or loops is None:
+        if main is None:
             return None
-        host = self._parts.registry.slots[main.name].loop.host
-        return loops.thread_of(host)  # type: ignore[return-value]
+        host = self._parts.pods[main.name].slot.loop.host
+        return self.system._loops.thread_of(host)  # type: ignore[return-value]
 
     def __enter__(self) -> Self:
         main = type(self).manifest.main
@@ -239,24 +228,17 @@ class Troupe(_Typed[E]):
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._refuse_what_is_not_drained(self._mode_after(kind))
+        with self._to_the_end():
+            self._refuse_what_is_not_drained(self._kubelet.shutdown if kind is None else ShutdownMode.IMMEDIATE)
             return self.system.__exit__(kind, exc, traceback)
-        except SystemFailed as failed:
-            raise self._failure(failed) from failed.__cause__
-        finally:
-            self._end()
 
     async def __aenter__(self) -> Self:
         self._begin(own_thread=False)
-        thread = self._main_thread() if self.system._loop.director is None else None
+        thread = self._main_thread() if self.system._loop.world.is_real else None
         try:
-            if thread is not None:
-                thread.begin()
-            await self.system.__aenter__()
+            with taking_part(thread):
+                await self.system.__aenter__()
         except BaseException:
-            if thread is not None:
-                thread.undo()
             self._end()
             raise
         return self
@@ -264,21 +246,20 @@ class Troupe(_Typed[E]):
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            self._refuse_what_is_not_drained(self._mode_after(kind))
+        with self._to_the_end():
+            self._refuse_what_is_not_drained(self._kubelet.shutdown if kind is None else ShutdownMode.IMMEDIATE)
             return await self.system.__aexit__(kind, exc, traceback)
+
+    @contextmanager
+    def _to_the_end(self) -> Iterator[None]:
+        """What is done in this block runs the system, or ends it: it is over then. Its failure is the troupe's."""
+        try:
+            yield
         except SystemFailed as failed:
-            raise self._failure(failed) from failed.__cause__
+            cause = failed.__cause__ if failed.__cause__ is not None else failed
+            raise TroupeFailed(self.name, cause, self._failed_pod) from failed.__cause__
         finally:
             self._end()
-
-    def _mode_after(self, kind: type[BaseException] | None) -> ShutdownMode:
-        """What becomes of messages when a block is left: in the ordinary way, or by an exception."""
-        return self._kubelet.shutdown if kind is None else ShutdownMode.IMMEDIATE
-
-    def _failure(self, failed: SystemFailed) -> TroupeFailed:
-        cause = failed.__cause__ if failed.__cause__ is not None else failed
-        return TroupeFailed(self.name, cause, self._failed_pod)
 
     # -- the end
 
@@ -301,13 +282,13 @@ class Troupe(_Typed[E]):
         if not isinstance(mode, ShutdownMode):
             raise BadArgument(f"mode={mode!r}: must be one of {', '.join(map(str, ShutdownMode))}")
         if timeout is not None:
-            require_period("timeout", timeout)
+            require_seconds("timeout", timeout)
         self._refuse_what_is_not_drained(mode)
         to_drain, to_stop = self._times(mode, timeout)
         with self._lock:
             if self.system.phase == Phase.NEW and not self._has_begun:
-                for part in (self.system._life, *([] if self.system._loops is None else self.system._loops.lives)):
-                    part.loop.adopt()  # nothing runs yet: whoever ends it does that here and now
+                for part in self.system._loops.lives:
+                    part.loop.adopt()  # nothing runs yet: its end happens here and now
                 self.system._request_shutdown(to_stop, None)
                 self._parts.end()
                 return
@@ -324,10 +305,11 @@ class Troupe(_Typed[E]):
         self._is_ending = True
         why = f"the troupe {self.name!r} is being shut down"
         for part in self._parts.all_of_them():
-            if mode is ShutdownMode.IMMEDIATE:
-                part.registry.let_all_go(why)
-            elif mode is ShutdownMode.DRAIN_CONTROL:
-                part.registry.clear_lanes((Lane.DATA, Lane.LOG), why)
+            for record in part.pods.values():
+                if mode is ShutdownMode.IMMEDIATE:
+                    record.slot.let_go(why)
+                elif mode is ShutdownMode.DRAIN_CONTROL:
+                    record.slot.shut((Lane.DATA, Lane.LOG), why)
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""
@@ -361,12 +343,6 @@ def _fitting(config: SystemConfig | None, kubelet: KubeletConfig) -> SystemConfi
     """A system's config, with what the kubelet's says of the end."""
     on_exit = OnExit.DISCARD if kubelet.shutdown is ShutdownMode.IMMEDIATE else OnExit.DRAIN
     return replace(config or SystemConfig(), drain_timeout=kubelet.drain_timeout, on_exit=on_exit)
-
-
-def _require_main_loop(given: object) -> None:
-    if not callable(given) or iscoroutinefunction(given):
-        why = "must be a plain function that takes a MainLoop, and calls its poll_once() again and again"
-        raise BadArgument(f"mainloop={given!r}: {why}")
 
 
 def _exposes(cls: type) -> type[Handles] | None:

@@ -1,4 +1,4 @@
-"""How long a restart waits.
+"""How long a restart waits: the delays of plain supervision, of supervisors and of pods.
 
 >>> backoff = Backoff(min=0.01, max=0.05)
 >>> [backoff.delay(attempt) for attempt in range(4)]
@@ -10,12 +10,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from typing import TYPE_CHECKING
 
 from greenroom.errors import ConfigError
 from greenroom.frozen import ByFields, Frozen
+from greenroom.validation import is_number
 
-__all__ = ["Backoff", "Streak", "next_delay"]
+if TYPE_CHECKING:
+    from greenroom.seededrandom import Random
+
+__all__ = ["Backoff", "Delays", "Streak", "elapsed", "next_delay"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +34,7 @@ class Backoff(ByFields):
     def __post_init__(self) -> None:
         for name in ("min", "max", "factor", "jitter"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < inf:
+            if not is_number(value):
                 raise ConfigError(f"backoff.{name}", value, "must be a number, zero or more")
         if self.max < self.min:
             raise ConfigError("backoff.max", self.max, f"must not be below `min`, which is {self.min}")
@@ -49,6 +53,15 @@ class Backoff(ByFields):
         except OverflowError:
             delay = self.max if self.min else 0.0
         return delay * (1.0 + self.jitter * (2.0 * chance - 1.0)) if self.jitter else delay
+
+
+def elapsed(since: float, now: float) -> float:
+    """Seconds from one moment to another, to the nanosecond: what is less is noise of the arithmetic.
+
+    >>> elapsed(3.44, 4.44), 4.44 - 3.44
+    (1.0, 1.0000000000000004)
+    """
+    return round(now - since, 9)
 
 
 class Streak(Frozen):
@@ -80,3 +93,26 @@ def next_delay(
         streak = Streak()
     delay = 0.0 if backoff is None else backoff.delay(streak.attempt, chance)
     return delay, Streak(streak.attempt + 1, delay)
+
+
+class Delays:
+    """The delays of one actor's restarts, or of one pod's."""
+
+    __slots__ = ("quiet_time", "streak")
+
+    def __init__(self) -> None:
+        self.streak = Streak()
+        # How long it has to run without failing, before a failure is the first in a row again.
+        self.quiet_time = 0.0
+
+    def next(self, backoff: Backoff | None, ran: float | None, quiet_time: float, random: Random) -> float:
+        """How long the next restart waits; `ran` is as in `next_delay`."""
+        chance = random.random() if backoff is not None and backoff.jitter else 0.5
+        delay, self.streak = next_delay(backoff, self.streak, ran, quiet_time, chance)
+        self.quiet_time = quiet_time
+        return delay
+
+    def in_a_row(self, ran: float | None) -> int:
+        """How many failures there were without a run that was long enough in between."""
+        is_over = ran is not None and ran >= max(self.quiet_time, self.streak.last_delay)
+        return 0 if is_over else self.streak.attempt

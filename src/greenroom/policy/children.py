@@ -18,7 +18,8 @@ from greenroom.errors import ConfigError, InvalidName
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import OnRestart, Scope
-from greenroom.policy.specs import require_backoff, require_limit, require_one_of, require_period
+from greenroom.policy.specs import require_backoff
+from greenroom.validation import require_bool, require_instance, require_limit, require_one_of, require_seconds
 
 __all__ = ["AutoShutdown", "ChildSpec", "DynamicSpec", "Restart", "Shutdown", "SupervisorSpec"]
 
@@ -80,19 +81,15 @@ class ChildSpec:
             raise InvalidName(given)
         _require_several("args", self.args, "must be a tuple of the factory's arguments")
         object.__setattr__(self, "args", tuple(self.args))
-        if not isinstance(self.kwargs, Mapping):
-            raise ConfigError("kwargs", self.kwargs, "must be a mapping of the factory's keyword arguments")
+        require_instance("kwargs", self.kwargs, Mapping, "a mapping of the factory's keyword arguments")
         object.__setattr__(self, "kwargs", dict(self.kwargs))
         require_one_of("restart", self.restart, Restart)
         if not isinstance(self.shutdown, Shutdown):
-            require_period("shutdown", self.shutdown, " or one of Shutdown")
+            require_seconds("shutdown", self.shutdown, " or one of Shutdown")
         require_backoff(self.backoff)
-        if self.mailbox is not None and not isinstance(self.mailbox, MailboxConfig | OnRestart):
-            raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig or an OnRestart")
-        if self.dispatcher is not None and not isinstance(self.dispatcher, str):
-            raise ConfigError("dispatcher", self.dispatcher, "must be the name of a dispatcher")
-        if not isinstance(self.significant, bool):
-            raise ConfigError("significant", self.significant, "must be True or False")
+        require_instance("mailbox", self.mailbox, MailboxConfig | OnRestart | None, "a MailboxConfig or an OnRestart")
+        require_instance("dispatcher", self.dispatcher, str | None, "the name of a dispatcher")
+        require_bool("significant", self.significant)
         if self.significant and self.restart is Restart.PERMANENT:
             raise ConfigError(
                 "significant", True, "a permanent child never ends by itself: make it transient or temporary"
@@ -126,7 +123,7 @@ class SupervisorSpec:
         object.__setattr__(self, "children", tuple(self.children))
         require_one_of("scope", self.scope, Scope)
         require_limit("intensity", self.intensity)
-        require_period("period", self.period)
+        require_seconds("period", self.period)
         require_one_of("auto_shutdown", self.auto_shutdown, AutoShutdown)
         require_backoff(self.backoff)
         names: set[str] = set()
@@ -159,12 +156,11 @@ class DynamicSpec:
     """How many there may be at once; None for any number."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.template, ChildSpec):
-            raise ConfigError("template", self.template, "must be a ChildSpec")
+        require_instance("template", self.template, ChildSpec, "a ChildSpec")
         if self.template.significant:
             raise ConfigError("template", self.template.name, "children made of a template cannot be significant")
         require_limit("intensity", self.intensity)
-        require_period("period", self.period)
+        require_seconds("period", self.period)
         require_backoff(self.backoff)
         require_limit("max_children", self.max_children)
 

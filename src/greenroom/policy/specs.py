@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from inspect import iscoroutine
-from math import inf
 
 from greenroom.errors import ConfigError
 from greenroom.frozen import ByFields
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
+from greenroom.validation import require_instance, require_limit, require_one_of, require_seconds
 
-__all__ = ["Supervision", "require_backoff", "require_limit", "require_one_of", "require_period"]
+__all__ = ["Supervision", "require_backoff"]
 
 _DEFAULT_BACKOFF = Backoff()
 
@@ -53,7 +52,7 @@ class Supervision(ByFields):
             raise ConfigError("strategy", self.strategy, "must be a Directive, or a function that returns one")
         require_one_of("scope", self.scope, Scope)
         require_limit("max_restarts", self.max_restarts)
-        require_period("within", self.within)
+        require_seconds("within", self.within)
         if self.on_limit not in (Directive.STOP, Directive.ESCALATE):
             raise ConfigError("on_limit", self.on_limit, "must be Directive.STOP or Directive.ESCALATE")
         require_backoff(self.backoff)
@@ -71,26 +70,6 @@ class Supervision(ByFields):
         return said
 
 
-def require_one_of(name: str, value: object, choices: type[Enum]) -> None:
-    """Raise unless `value` is a member of the enum `choices`."""
-    if not isinstance(value, choices):
-        words = ", ".join(f"{choices.__name__}.{one.name}" for one in choices)
-        raise ConfigError(name, value, f"must be one of {words}")
-
-
-def require_limit(name: str, value: object) -> None:
-    """Raise unless `value` is a number of times, or None."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ConfigError(name, value, "must be a whole number, zero or more, or None for no limit")
-
-
-def require_period(name: str, value: object, otherwise: str = "") -> None:
-    """Raise unless `value` is a number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < inf:
-        raise ConfigError(name, value, f"must be a number of seconds, zero or more{otherwise}")
-
-
 def require_backoff(value: object) -> None:
     """Raise unless `value` is a backoff, or None."""
-    if value is not None and not isinstance(value, Backoff):
-        raise ConfigError("backoff", value, "must be a Backoff, or None to restart at once")
+    require_instance("backoff", value, Backoff | None, "a Backoff, or None to restart at once")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.stepping import Wait
-from greenroom._core.timing.timers import Alarm
+from greenroom.actor.failure.engine import Member, Status
 from greenroom.actor.failure.reports import FailureSource
-from greenroom.actor.messaging.timers import set_alarm
+from greenroom.actor.life.restarting import RestartOrder, start_again
 from greenroom.actor.records.restartstate import RestartState, restart_state_of
-from greenroom.actor.records.states import State
-from greenroom.exits import ExitKind, ExitReason
+from greenroom.actor.records.states import Stage, State
+from greenroom.exits import KILLED, SHUTDOWN, ExitKind, ExitReason
 from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.plan import wants_restart
@@ -24,34 +24,15 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
 
 __all__ = [
-    "ENDING",
-    "LEAVING",
-    "RESTING",
-    "RUNNING",
-    "STARTING",
-    "STOPPED",
     "ChildNotice",
     "ChildRecord",
     "ChildWakeup",
     "Gone",
-    "RestartDue",
-    "RestartDueAlarm",
     "Rested",
     "Running",
     "Wake",
     "count",
 ]
-
-# Where a child stands, as its supervisor knows it.
-STOPPED = "stopped"
-STARTING = "starting"
-RUNNING = "running"
-LEAVING = "leaving"
-"""It has been told to come to rest."""
-RESTING = "resting"
-"""It has ended, and is to be started again."""
-ENDING = "ending"
-"""It has been told to end for good."""
 
 
 class ChildNotice(FailureSource):
@@ -89,43 +70,10 @@ class Gone(Rested):
     __slots__ = ()
 
 
-class RestartDue(ChildNotice):
-    """It is time for a restart: of the child or, without one, of those that `owner` restarts together."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, record: ChildRecord | None, owner: object) -> None:
-        self.record = record
-        self.owner = owner
-
-
 class Wake(ChildNotice):
-    """`owner` has something to do."""
+    """The supervisor itself has something to do."""
 
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: object) -> None:
-        self.record = None
-        self.owner = owner
-
-
-class RestartDueAlarm(Alarm):
-    """Sends a notice that a restart is due: a supervisor whose mailbox is full must hear of it all the same."""
-
-    __slots__ = ("_cell", "notice")
-
-    def __init__(self, cell: Cell, deadline: float, notice: object) -> None:
-        self._cell = cell
-        self.notice = notice
-        set_alarm(cell.loop, self, deadline)
-
-    def ring(self, admission: object) -> None:
-        """The time has come."""
-        self._cell.notify(self.notice)
-
-    def cancel(self) -> None:
-        """Send nothing."""
-        self.disarm(self._cell.loop.timers)
+    __slots__ = ()
 
 
 class ChildWakeup(Wait):
@@ -150,45 +98,45 @@ class ChildWakeup(Wait):
         return True
 
 
-class ChildRecord:
-    """One child: its spec, its ref while there is one, and its status. The `ChildSupervisor` of that actor."""
+class ChildRecord(Member):
+    """One child: its spec, and its ref while there is one. The `ChildSupervisor` of that actor."""
 
-    __slots__ = (
-        "alarm",
-        "ended",
-        "key",
-        "new",
-        "notify",
-        "on_request",
-        "reason",
-        "ref",
-        "spec",
-        "started",
-        "status",
-        "tries_again",
-        "unsettled",
-    )
+    __slots__ = ("ended", "is_new", "key", "notify", "on_request", "ref", "spawn", "spec", "started", "tries_again")
 
-    def __init__(self, spec: ChildSpec, key: str | int | None, notify: Callable[[ChildNotice], None]) -> None:
+    def __init__(
+        self,
+        spec: ChildSpec,
+        key: str | int | None,
+        notify: Callable[[ChildNotice], None],
+        spawn: Callable[[ChildRecord], None],
+    ) -> None:
+        super().__init__()
         self.spec = spec
         self.key = key
         self.notify = notify
+        # Brings up an actor for it.
+        self.spawn = spawn
         self.ref: ActorRef | None = None
-        self.status = STOPPED
-        # How it ended, and whether something is still to be done about that.
-        self.reason: ExitReason | None = None
-        self.unsettled = False
         # Whether a start that fails is tried again: not before the actor has been running once.
         self.tries_again = False
         # Whether it is to be forgotten if its first start fails, and whether it was stopped because somebody said so.
-        self.new = False
+        self.is_new = False
         self.on_request = False
-        self.alarm: RestartDueAlarm | None = None
         # Who waits for it to be running, or to be gone.
         self.started: list[Reply] = []
         self.ended: list[Reply] = []
 
     # -- told by the runtime, on the child's own thread
+
+    @property
+    def time_to_stop(self) -> float:
+        """Seconds it may take to stop; inf for no limit."""
+        return self.spec.patience
+
+    @property
+    def on_restart(self) -> OnRestart:
+        """What becomes of its queue in a restart."""
+        return self.spec.mailbox if isinstance(self.spec.mailbox, OnRestart) else OnRestart.KEEP
 
     def wants(self, kind: ExitKind) -> bool:
         """Whether it is to come back after such an end."""
@@ -201,7 +149,7 @@ class ChildRecord:
     def running(self, cell: Cell) -> None:
         """It is running."""
         self.tries_again = True
-        self.new = False
+        self.is_new = False
         self.notify(Running(self))
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
@@ -223,36 +171,54 @@ class ChildRecord:
     @property
     def rests(self) -> bool:
         """Whether it can be started again; it may have ended for good since it was heard of last."""
-        return self.status == RESTING and self.ref is not None and self.ref.is_alive
+        return self.status is Status.RESTING and self.ref is not None and self.ref.is_alive
 
     @property
     def restart_state(self) -> RestartState:
         """The runtime's own record of it; it must be alive."""
         return restart_state_of(self.actor_ref._cell.record)
 
+    # -- told by the engine
+
+    def start(self) -> bool:
+        """Start the actor again, or another one if it is gone; not if it was stopped on request."""
+        if self.on_request or self.status not in (Status.RESTING, Status.STOPPED):
+            return False
+        if self.status is Status.STOPPED:
+            self.spawn(self)
+            self.tries_again = True
+        else:
+            self.cancel_restart()
+            self.unsettled = False
+            self.status = Status.STARTING
+            self.actor_ref._cell.order(start_again)
+        return True
+
+    def leave(self, cause: BaseException | None) -> None:
+        """Have the actor come to rest."""
+        cell = self.actor_ref._cell
+        cell.loop.host.request(cell, RestartOrder(cause, killed=self.spec.patience <= 0.0))
+
+    def end(self) -> None:
+        """Have the actor end for good; if it has, the notice is on its way."""
+        if self.actor_ref.is_alive:
+            self.restart_state.final = True
+            cell = self.actor_ref._cell
+            cell.loop.host.request_end(cell, KILLED if self.spec.patience <= 0.0 else SHUTDOWN)
+
     def entrust(self, ref: ActorRef) -> None:
         """Look after the new actor `ref`."""
         self.ref = ref
-        self.status = STARTING
+        self.status = Status.STARTING
         self.tries_again = self.on_request = False
-        restart_state = self.restart_state
-        restart_state.supervisor = self
-        restart_state.patience = self.spec.patience
-        if isinstance(self.spec.mailbox, OnRestart):
-            restart_state.mailbox = self.spec.mailbox
-
-    def forget_due(self) -> None:
-        """It is not restarted by itself any more."""
-        if self.alarm is not None:
-            self.alarm.cancel()
-            self.alarm = None
+        self.restart_state.supervisor = self
 
     def info(self) -> ChildInfo:
         """What others are told of it."""
         if self.ref is None or not self.ref.is_alive:
             return ChildInfo(self.spec.name, None, State.TERMINATED, 0, None, None)
         restart_state = self.restart_state
-        due = restart_state.due if restart_state.resting else None
+        due = restart_state.due if self.ref._cell.record.stage == Stage.RESTING else None
         return ChildInfo(
             self.ref.name, self.ref, self.ref.state, restart_state.restarts, restart_state.last_restart, due
         )
@@ -266,8 +232,8 @@ def count(records: Iterable[ChildRecord], supervisor: type) -> ChildCounts:
     ]
     return ChildCounts(
         specs=len(statuses),
-        active=statuses.count(RUNNING),
-        restarting=statuses.count(RESTING) + statuses.count(LEAVING),
+        active=statuses.count(Status.RUNNING),
+        restarting=statuses.count(Status.RESTING) + statuses.count(Status.LEAVING),
         supervisors=kinds.count(True),
         workers=kinds.count(False),
     )

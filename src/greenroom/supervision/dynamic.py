@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from greenroom.actor.failure.engine import Operation
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import ConfigError, TooManyChildren
@@ -11,7 +12,7 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
-from greenroom.supervision.base import Operation, SupervisorBase
+from greenroom.supervision.base import SupervisorBase
 from greenroom.supervision.childrecord import ChildRecord
 from greenroom.supervision.requests import StartChild
 
@@ -73,7 +74,7 @@ class DynamicSupervisor(SupervisorBase):
             return None if found is None else found.id
         return None
 
-    def _add(self, request: StartChild, reply: Reply | None) -> object:
+    def _add(self, request: StartChild, reply: Reply) -> None:
         limit = self._spec.max_children
         if limit is not None and len(self._records) >= limit:
             raise TooManyChildren(self.ctx.self, limit)
@@ -81,8 +82,8 @@ class DynamicSupervisor(SupervisorBase):
         spec = template
         if request.args or request.kwargs:
             spec = replace(template, args=(*template.args, *request.args), kwargs={**template.kwargs, **request.kwargs})
-        record = ChildRecord(spec, None, self._child_notice)
-        return self._bring_up(record, reply)
+        record = ChildRecord(spec, None, self._child_notice, self._spawn)
+        self._bring_up(record, reply)
 
     def _spawn(self, record: ChildRecord) -> None:
         self._records.pop(record.key, None)
@@ -91,7 +92,7 @@ class DynamicSupervisor(SupervisorBase):
         record.key = ref.id
         self._records[record.key] = record
 
-    def _settle(self, record: ChildRecord) -> Operation | None:
+    def _decide(self, record: ChildRecord) -> Operation | None:
         reason = record.exit_reason
         wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
@@ -102,8 +103,8 @@ class DynamicSupervisor(SupervisorBase):
         if wants:
             self._restart_alone(record)
         else:
-            self._records.pop(record.key, None)
+            self._forget(record)
         return None
 
-    def _has_ended(self, record: ChildRecord, never_up: bool) -> None:
-        self._records.pop(record.key, None)
+    def _has_ended(self, record: ChildRecord, was_up: bool) -> None:
+        self._forget(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+from greenroom.actor.failure.engine import Operation, Status
 from greenroom.actor.failure.reports import when
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.ref import ActorRef
@@ -23,18 +24,8 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
-from greenroom.supervision.base import Operation, SupervisorBase
-from greenroom.supervision.childrecord import (
-    LEAVING,
-    RESTING,
-    STARTING,
-    STOPPED,
-    ChildRecord,
-    ChildWakeup,
-    RestartDue,
-    RestartDueAlarm,
-    Wake,
-)
+from greenroom.supervision.base import SupervisorBase
+from greenroom.supervision.childrecord import ChildRecord, ChildWakeup, Wake
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
 
 __all__ = ["Supervisor"]
@@ -62,11 +53,6 @@ class Supervisor(SupervisorBase):
             raise ConfigError("spec", spec, "must be a Supervisor.spec(...)")
         super().__init__(spec.intensity, spec.period, spec.backoff)
         self._spec = spec
-        # Those that wait for the same moment, to be started together; and whether it has come.
-        self._batch: list[ChildRecord] = []
-        self._batch_due = 0.0
-        self._batch_alarm: RestartDueAlarm | None = None
-        self._batch_is_due = False
 
     @staticmethod
     def spec(
@@ -87,27 +73,19 @@ class Supervisor(SupervisorBase):
         self.ctx.ensure_extras().orderly = True
         self._wakeup = ChildWakeup()
         for spec in self._spec.children:
-            record = self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice)
+            record = self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
             try:
                 self._spawn(record)
-                while record.status == STARTING:
+                while record.status is Status.STARTING:
                     await self._wakeup
                 if not record.tries_again:
                     raise self._cause_of(record)
             except Exception:
-                for _ in self._bring_down(self._down_order(), None, for_good=True):
+                for _ in self._engine.bring_down(self._down_order(), None, for_good=True):
                     await self._wakeup
                 raise
         self._wakeup = None
-        # Something may have become of the first while the last were starting.
-        self._unsettled.extend(record for record in self._records.values() if record.unsettled)
-        self.ctx.cell.notify(Wake(self))
-
-    def post_stop(self) -> None:
-        """Nothing is to come any more."""
-        super().post_stop()
-        if self._batch_alarm is not None:
-            self._batch_alarm.cancel()
+        self.ctx.cell.notify(Wake(None))  # something may have become of the first while the last were starting
 
     def _cause_of(self, record: ChildRecord) -> BaseException:
         """Why a child could not start."""
@@ -116,7 +94,7 @@ class Supervisor(SupervisorBase):
 
     # -- exits
 
-    def _settle(self, record: ChildRecord) -> Operation | None:
+    def _decide(self, record: ChildRecord) -> Operation | None:
         reason = record.exit_reason
         wants = wants_restart(record.spec.restart, reason.kind)
         within_limit = self._window.admits(self.ctx.now()) if wants else True
@@ -152,68 +130,23 @@ class Supervisor(SupervisorBase):
             if isinstance(action, Stop):
                 for one in [self._records[name] for name in action.names]:
                     for_good = starts is None or one.spec.restart is Restart.TEMPORARY
-                    yield from self._bring_down([one], reason.cause, for_good)
+                    yield from self._engine.bring_down([one], reason.cause, for_good)
             elif isinstance(action, Forget):
-                self._records.pop(action.name, None)
+                if action.name in self._records:  # it may have been forgotten when it ended
+                    self._forget(self._records[action.name])
             elif isinstance(action, Start):
-                self._wait_together([self._records[name] for name in action.names if name in self._records], delay)
-                if self._batch_alarm is None:
-                    yield from self._start_batch()
+                self._start_together(action.names, self.ctx.cell.loop.now() + delay)
             elif isinstance(action, ShutDown):
                 cell = self.ctx.cell
                 cell.loop.host.request_end(cell, SHUTDOWN)
 
-    # -- starting several
-
-    def _wait_together(self, records: list[ChildRecord], delay: float) -> None:
-        """Let these be started together, when the delay is over; and with them those that wait already."""
-        cell = self.ctx.cell
-        now: float = cell.loop.now()
-        due = now + delay
-        if self._batch_alarm is not None:
-            self._batch_alarm.cancel()
-            self._batch_alarm = None
-            due = max(due, self._batch_due)
-        self._batch_is_due = False
-        waiting = {id(record) for record in (*self._batch, *records)}
-        self._batch = [record for record in self._records.values() if id(record) in waiting]
-        self._batch_due = due
-        for record in self._batch:
-            record.forget_due()
+    def _start_together(self, names: Iterable[str], due: float) -> None:
+        records = [self._records[name] for name in names if name in self._records]
+        places = {record: number for number, record in enumerate(self._records.values())}
+        due, batch = self._engine.restart_together(records, due, lambda record: places.get(record, -1))
+        for record in batch:
             if record.rests:
                 record.restart_state.due = due
-        if due > now:
-            self._batch_alarm = RestartDueAlarm(cell, due, RestartDue(None, self))
-
-    def _start_batch(self) -> Operation:
-        batch, self._batch = self._batch, []
-        for record in batch:
-            if self._records.get(record.key) is not record or record.on_request:
-                continue
-            if record.status == RESTING:
-                self._start_again(record)
-            elif record.status == STOPPED:  # it had finished, or is gone
-                self._spawn_again(record)
-            else:
-                continue
-            while record.status == STARTING:
-                yield
-            if record.status == RESTING and record.unsettled:
-                return  # it failed again: those that are left are part of what is done about that
-
-    def _note_due(self, due: RestartDue) -> None:
-        if due.record is not None:
-            super()._note_due(due)
-        elif self._batch_alarm is not None:
-            self._batch_alarm = None
-            self._batch_is_due = True
-
-    def _begin_what_is_due(self) -> bool:
-        if not self._batch_is_due:
-            return False
-        self._batch_is_due = False
-        self._operation = self._start_batch()
-        return True
 
     def _spawn(self, record: ChildRecord) -> None:
         super()._spawn(record)
@@ -241,44 +174,45 @@ class Supervisor(SupervisorBase):
             return child.name if child.parent == self.ctx.self else None
         return child if isinstance(child, str) else None
 
-    def _add(self, request: StartChild, reply: Reply | None) -> object:
+    def _add(self, request: StartChild, reply: Reply) -> None:
         if len(request.args) != 1 or request.kwargs:
             raise BadArgument(f"a Supervisor takes StartChild(ChildSpec(...)), not {request!r}")
         spec = self._spec.require_fit(request.args[0])
         if spec.name in self._records:
             raise ChildExists(self.ctx.self, spec.name)
-        record = ChildRecord(spec, spec.name, self._child_notice)
-        record.new = True
+        record = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
+        record.is_new = True
         self._records[spec.name] = record
         try:
-            return self._bring_up(record, reply)
+            self._bring_up(record, reply)
         except Exception:
             del self._records[spec.name]
             raise
 
     REQUESTS: ClassVar[tuple[type, ...]] = (*SupervisorBase.REQUESTS, RestartChild, DeleteChild)
 
-    def _answer_more(self, request: object, reply: Reply | None) -> object:
+    def _answer(self, request: object, reply: Reply) -> None:
         if isinstance(request, RestartChild):
-            return self._bring_up(self._require_stopped(request.child), reply)
-        if isinstance(request, DeleteChild):
-            del self._records[self._require_stopped(request.child).key]
-            return None
-        return super()._answer_more(request, reply)
+            self._bring_up(self._require_stopped(request.child), reply)
+        elif isinstance(request, DeleteChild):
+            self._forget(self._require_stopped(request.child))
+            reply.send(None)
+        else:
+            super()._answer(request, reply)
 
     def _require_stopped(self, child: object) -> ChildRecord:
         record = self._find(child)
-        if record.status in (RESTING, LEAVING):
+        if record.status in (Status.RESTING, Status.LEAVING):
             raise ChildRestarting(self.ctx.self, record.spec.name)
-        if record.status != STOPPED:
+        if record.status is not Status.STOPPED:
             raise ChildRunning(self.ctx.self, record.spec.name)
         return record
 
-    def _has_ended(self, record: ChildRecord, never_up: bool) -> None:
-        if (never_up and record.new) or (record.on_request and record.spec.restart is Restart.TEMPORARY):
-            self._records.pop(record.key, None)
+    def _has_ended(self, record: ChildRecord, was_up: bool) -> None:
+        if (record.is_new and not was_up) or (record.on_request and record.spec.restart is Restart.TEMPORARY):
+            self._forget(record)
 
 
 def _has_finished(record: ChildRecord) -> bool:
     """Whether it has ended by itself, and is not to come back by itself."""
-    return record.status == STOPPED and not record.unsettled
+    return record.status is Status.STOPPED and not record.unsettled

@@ -28,6 +28,7 @@ from greenroom.errors import ConfigError
 from greenroom.frozen import ByFields
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.policy.specs import Supervision
+from greenroom.validation import require_bool, require_instance, require_seconds, require_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,29 +108,26 @@ class SystemConfig(ByFields):
 
     def __post_init__(self) -> None:
         self.limits()
-        if not isinstance(self.mailbox, MailboxConfig):
-            raise ConfigError("mailbox", self.mailbox, "must be a MailboxConfig")
-        _require_seconds("stop_timeout", self.stop_timeout)
+        require_instance("mailbox", self.mailbox, MailboxConfig, "a MailboxConfig")
+        require_seconds("stop_timeout", self.stop_timeout)
         if not isinstance(self.on_exit, OnExit):
             object.__setattr__(self, "on_exit", _on_exit_of(self.on_exit))
-        _require_seconds("drain_timeout", self.drain_timeout)
-        if self.start_timeout is not None and self.start_timeout != math.inf:
-            _require_seconds("start_timeout", self.start_timeout, "must be a number of seconds, zero or more, or None")
-        _require_seconds("slow_after", self.slow_after)
-        _require_seconds("stuck_after", self.stuck_after)
-        _require_count("dead_letters", self.dead_letters)
-        if not isinstance(self.history, bool):
-            raise ConfigError("history", self.history, "must be True or False")
+        require_seconds("drain_timeout", self.drain_timeout)
+        if self.start_timeout != math.inf:
+            require_seconds("start_timeout", self.start_timeout, none=True)
+        require_seconds("slow_after", self.slow_after)
+        require_seconds("stuck_after", self.stuck_after)
+        require_whole("dead_letters", self.dead_letters, "a whole number, zero or more", 0, sys.maxsize)
+        require_bool("history", self.history)
         if self.clock is not None and not callable(getattr(self.clock, "now", None)):
             raise ConfigError("clock", self.clock, "must have a `now()` method that returns seconds")
-        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int)):
-            raise ConfigError("seed", self.seed, "must be a whole number, or None")
-        if not isinstance(self.supervision, Supervision):
-            raise ConfigError("supervision", self.supervision, "must be a Supervision")
-        if not isinstance(self.env, Mapping):
-            raise ConfigError("env", self.env, "must be a mapping")
+        if self.seed is not None:
+            require_whole("seed", self.seed, "a whole number, or None")
+        require_instance("supervision", self.supervision, Supervision, "a Supervision")
+        require_instance("env", self.env, Mapping, "a mapping")
         object.__setattr__(self, "env", MappingProxyType(dict(self.env)))
-        _require_loops(self.loops)
+        if self.loops != "cores":
+            require_whole("loops", self.loops, f'a whole number from 1 to {MOST_LOOPS}, or "cores"', 1, MOST_LOOPS)
         _require_dispatchers(self)
         object.__setattr__(self, "propagate", _variables(self.propagate))
 
@@ -174,8 +172,7 @@ class SystemConfig(ByFields):
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
             raise ConfigError("path", str(path), f"cannot be read as TOML: {exc}") from exc
         tools = content.get("tool", {})
-        if not isinstance(tools, Mapping):
-            raise ConfigError("tool", tools, "must be a table")
+        require_instance("tool", tools, Mapping, "a table")
         section = tools.get("greenroom", content.get("greenroom"))
         if section is None:
             section = {} if "tool" in content or "project" in content else content
@@ -184,8 +181,7 @@ class SystemConfig(ByFields):
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> SystemConfig:
         """Settings by their names; `mailbox` is a mapping of its own."""
-        if not isinstance(values, Mapping):
-            raise ConfigError("config", values, "must be a mapping of settings")
+        require_instance("config", values, Mapping, "a mapping of settings")
         for name in values:
             _require_known(name)
         given = dict(values)
@@ -194,7 +190,7 @@ class SystemConfig(ByFields):
         return cls(**given)
 
     def with_environ(self, environ: Mapping[str, str]) -> SystemConfig:
-        """The same, overridden by `GREENROOM_MAX_ACTORS`, `GREENROOM_MAILBOX_CAPACITY` and so on."""
+        """These settings, overridden by `GREENROOM_MAX_ACTORS`, `GREENROOM_MAILBOX_CAPACITY` and so on."""
         changes: dict[str, Any] = {}
         mailbox: dict[str, Any] = {}
         for variable, text in sorted(environ.items()):
@@ -220,22 +216,6 @@ _SETTINGS = {one.name: one for one in fields(SystemConfig)}
 def _require_known(name: str, shown: str | None = None) -> None:
     if name not in _SETTINGS:
         raise ConfigError(shown or name, "...", f"there is no such setting; there are: {', '.join(_SETTINGS)}")
-
-
-def _require_seconds(name: str, value: object, why: str = "must be a number of seconds, zero or more") -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ConfigError(name, value, why)
-
-
-def _require_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= sys.maxsize:
-        raise ConfigError(name, value, "must be a whole number, zero or more")
-
-
-def _require_loops(value: object) -> None:
-    if value == "cores" or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_LOOPS):
-        return
-    raise ConfigError("loops", value, f'must be a whole number from 1 to {MOST_LOOPS}, or "cores"')
 
 
 def _variables(given: object) -> tuple[ContextVar[Any], ...]:

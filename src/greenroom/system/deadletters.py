@@ -1,4 +1,4 @@
-"""Messages that could not be delivered: kept, counted, and told to whoever subscribed.
+"""Messages that could not be delivered: kept, counted, and told to subscribers.
 
 >>> letters = DeadLetters(capacity=2)
 >>> for number in range(3):
@@ -87,7 +87,7 @@ class DeadLetters:
         """Send every new dead letter to `subscriber`, a ref or a function. Call the result to unsubscribe."""
         if not isinstance(subscriber, Address) and not callable(subscriber):
             raise BadArgument(f"dead letters can be told to a ref or a function, not to {subscriber!r}")
-        subscription: Subscription = [subscriber]  # of its own, for somebody may subscribe twice
+        subscription: Subscription = [subscriber]  # of its own, for one may subscribe twice
         with self._lock:
             self._subscriptions = [*self._subscriptions, subscription]
         return lambda: self._unsubscribe(subscription)
@@ -147,7 +147,7 @@ class DeadLetters:
 
 
 def _named(whom: object) -> object:
-    """An actor, or whoever is none: a thread, or a coroutine."""
+    """An actor, or what is none: a thread, or a coroutine."""
     return "outside" if whom is None else whom
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from greenroom._core.scheduler.accounting import count_cell
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.records.record import ActorRecord, ChildList
-from greenroom.actor.records.restartstate import RestartState
-from greenroom.actor.records.states import STATES
+from greenroom.actor.records.restartstate import RestartState, failures_in_a_row
+from greenroom.actor.records.states import STATES, Stage
 from greenroom.actor.spawner import CONCURRENT
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
@@ -68,11 +68,11 @@ class SystemSnapshot:
     actors: tuple[ActorSnapshot, ...] = field(default=())
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain dicts, lists and numbers."""
+        """The snapshot as plain dicts, lists and numbers."""
         return asdict(self)
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """The snapshot as JSON."""
         import json  # slow to import, and few programs need it
 
         return json.dumps(self.as_dict())
@@ -121,12 +121,12 @@ def _restarts_of(record: ActorRecord) -> dict[str, Any]:
     restart_state: RestartState | None = None if record.extras is None else record.extras.restart_state
     if restart_state is None:
         return {}
-    failures = restart_state.failures_in_a_row(record.cell.loop.now())
+    failures = failures_in_a_row(record, restart_state)
     return {
         "incarnation": restart_state.incarnation,
         "restarts": restart_state.restarts,
         "last_restart": restart_state.last_restart,
-        "next_attempt": restart_state.due if restart_state.resting else None,
+        "next_attempt": restart_state.due if record.stage == Stage.RESTING else None,
         "failures": failures,
         "last_failure": restart_state.last_failure,
         "crash_looping": failures >= CRASH_LOOP,
@@ -174,7 +174,7 @@ def _describe_restarts(record: ActorRecord) -> Iterator[str]:
         return
     if restart_state.restarts:
         yield "1 restart" if restart_state.restarts == 1 else f"{restart_state.restarts} restarts"
-    if restart_state.resting and restart_state.due is not None:
+    if record.stage == Stage.RESTING and restart_state.due is not None:
         yield f"next start in {max(0.0, restart_state.due - record.cell.loop.now()):.3g} s"
-    if restart_state.failures_in_a_row(record.cell.loop.now()) >= CRASH_LOOP:
+    if failures_in_a_row(record, restart_state) >= CRASH_LOOP:
         yield "crash loop"

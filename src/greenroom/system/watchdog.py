@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["LOOP_ADVICE", "WATCHDOG", "unwatch", "watch"]
+__all__ = ["WATCHDOG", "unwatch", "watch"]
 
 _log = RuntimeLog()
 
@@ -36,16 +36,10 @@ WATCHDOG = "greenroom watchdog"
 """The name of its thread."""
 _END_TIME = 1.0
 """Seconds that the thread has to end, when there is no system left to check."""
-_PLACE = "system's thread"
 _ADVICE = (
     'all other actors wait for it. Spawn it with `dispatcher="parallel"` (or "pinned"), so that it blocks a thread '
     "of its own, or let it await what it waits for"
 )
-LOOP_ADVICE = (
-    "the other actors there wait for it. Let it return sooner, or await what it waits for, as in "
-    "`await asyncio.to_thread(...)`"
-)
-"""For a loop that has a thread for itself."""
 _ASYNC_ADVICE = (
     'all other actors wait for it. An `async def` runs on this thread, also with the dispatcher "parallel": let it '
     "await what it waits for, as in `await asyncio.to_thread(...)`; or make it a plain `def` and spawn it with "
@@ -59,25 +53,24 @@ _ASYNC_ADVICE_ELSEWHERE = (
 _ADVICE_ELSEWHERE = "all other actors wait for it. It is on the dispatcher %r, but this runs here: let it return sooner"
 
 
-class WatchedSystem(Protocol):
-    """What the watchdog needs of a system; `ActorSystem` has it, and so has the host of a worker process."""
+class Watched(Protocol):
+    """What the watchdog needs of a loop: a `SystemLoop` has it, and so has the host of a worker process."""
+
+    loop: Loop
 
     @property
     def token(self) -> str:
-        """Its name, which no other has."""
+        """A name that no other has."""
         ...
-
-    @property
-    def _loop(self) -> Loop: ...
 
 
 class Watch:
-    """The last check of one system, to which it has only a weak reference."""
+    """The last check of one loop, to which it has only a weak reference."""
 
-    __slots__ = ("_advice", "_place", "_system", "patience", "since", "tick", "warn_at")
+    __slots__ = ("_advice", "_place", "_watched", "patience", "since", "tick", "warn_at")
 
-    def __init__(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None) -> None:
-        self._system = ref(system)
+    def __init__(self, watched: Watched, patience: float, place: str, advice: str | None = None) -> None:
+        self._watched = ref(watched)
         self._place = place
         # If it is always the same.
         self._advice = advice
@@ -87,15 +80,15 @@ class Watch:
         self.warn_at = 0.0
 
     def is_over(self) -> bool:
-        """Whether the system was garbage-collected, without a shutdown."""
-        return self._system() is None
+        """Whether its system was garbage-collected, without a shutdown."""
+        return self._watched() is None
 
     def check(self, now: float) -> None:
         """Report the handler that blocks the loop's thread, if it has for too long."""
-        system = self._system()
-        if system is None:
+        watched = self._watched()
+        if watched is None:
             return
-        loop = system._loop
+        loop = watched.loop
         if not loop.ticking or loop.ticks != self.tick:
             self.tick = loop.ticks
             self.since = now
@@ -144,9 +137,9 @@ class _Watchdog:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def watch(self, system: WatchedSystem, patience: float, place: str = _PLACE, advice: str | None = None) -> None:
+    def watch(self, watched: Watched, patience: float, place: str, advice: str | None = None) -> None:
         with self._lock:
-            self._watches = {**self._watches, system.token: Watch(system, patience, place, advice)}
+            self._watches = {**self._watches, watched.token: Watch(watched, patience, place, advice)}
             # After a fork the thread does not run, even if there was one.
             if self._thread is None or not self._thread.is_alive():
                 self._changed = threading.Event()
@@ -159,8 +152,8 @@ class _Watchdog:
             else:
                 self._changed.set()
 
-    def unwatch(self, system: WatchedSystem) -> None:
-        thread = self._forget({system.token})
+    def unwatch(self, watched: Watched) -> None:
+        thread = self._forget({watched.token})
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIME)
 

@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from greenroom.testing.checks.ledgers import assert_ledger_balanced
     from greenroom.testing.checks.lifecycles import HookCall, HookLog, assert_ended, assert_states
     from greenroom.testing.checks.logs import CapturedLogs, capture_logs
-    from greenroom.testing.exploring.exploration import Failure, Report, explore
-    from greenroom.testing.fakepeer import FakeConnection, FakePeer
-    from greenroom.testing.fakeprogram import FakeProgram
-    from greenroom.testing.harness.harness import ActorHarness
+    from greenroom.testing.events import Event
+    from greenroom.testing.exploration import Failure, Report, explore
+    from greenroom.testing.fakepeer import FakeConnection, FakePeer, FakeProgram
+    from greenroom.testing.harness import ActorHarness
     from greenroom.testing.probing.probe import TestProbe
-    from greenroom.testing.simulating.simulation import Simulation
-    from greenroom.testing.tracing.events import Event
-    from greenroom.testing.tracing.trace import Trace
+    from greenroom.testing.simulation import Simulation
+    from greenroom.testing.trace import Trace
 
 __all__ = [
     "ActorHarness",
@@ -49,28 +48,28 @@ __all__ = [
 ]
 
 _FROM = {
-    "ActorHarness": "testing.harness.harness",
+    "ActorHarness": "testing.harness",
     "CapturedLogs": "testing.checks.logs",
-    "Event": "testing.tracing.events",
-    "Failure": "testing.exploring.exploration",
+    "Event": "testing.events",
+    "Failure": "testing.exploration",
     "FakeConnection": "testing.fakepeer",
     "FakePeer": "testing.fakepeer",
-    "FakeProgram": "testing.fakeprogram",
+    "FakeProgram": "testing.fakepeer",
     "HookCall": "testing.checks.lifecycles",
     "HookLog": "testing.checks.lifecycles",
     "Leak": "testing.checks.leaks",
     "LeaksFound": "testing.checks.leaks",
     "ManualClock": "clock",
-    "Report": "testing.exploring.exploration",
-    "Simulation": "testing.simulating.simulation",
+    "Report": "testing.exploration",
+    "Simulation": "testing.simulation",
     "TestProbe": "testing.probing.probe",
-    "Trace": "testing.tracing.trace",
+    "Trace": "testing.trace",
     "assert_ended": "testing.checks.lifecycles",
     "assert_ledger_balanced": "testing.checks.ledgers",
     "assert_states": "testing.checks.lifecycles",
     "capture_logs": "testing.checks.logs",
     "detect_leaks": "testing.checks.leaks",
-    "explore": "testing.exploring.exploration",
+    "explore": "testing.exploration",
 }
 """The module of each name. `faults` is a module itself."""
 

@@ -157,7 +157,7 @@ class Spawned(Effect):
         named = None if record.extras is None else record.extras.dispatcher
         self.dispatcher = CONCURRENT if named is None else named
         own: float | None = settings.stop_timeout
-        self.stop_timeout = record.cell.loop.host.port.config.stop_timeout if own is None else own
+        self.stop_timeout = record.cell.loop.host.system.config.stop_timeout if own is None else own
 
     def __repr__(self) -> str:
         return f"<Spawned {self.ref}>"

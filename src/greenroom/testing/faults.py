@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from greenroom._core.simulation.prng import SplitMix
+from greenroom._core.simulation.schedules import SplitMix
 from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
+from greenroom.validation import is_number, is_whole
 
 __all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
 
@@ -52,7 +53,6 @@ class Fault(Frozen):
         return f"{type(self).__name__.lower()}({', '.join(self._shown())})"
 
     def with_seed(self, seed: int) -> Fault:
-        """The same fault with `seed`."""
         values = {name: getattr(self, name) for name in type(self).__slots__}
         return type(self)(**{**values, "seed": seed})
 
@@ -211,7 +211,6 @@ def drawn_number(number: Number, prng: SplitMix) -> int:
 
 
 def drawn_seconds(seconds: Seconds, prng: SplitMix) -> float:
-    """The seconds, or a value drawn from the pair."""
     if isinstance(seconds, tuple):
         return seconds[0] + (seconds[1] - seconds[0]) * prng.fraction()
     return seconds
@@ -224,14 +223,14 @@ def _who(who: object) -> Who:
 
 
 def _chance(chance: object) -> float:
-    if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0.0 <= chance <= 1.0:
+    if not is_number(chance, 1.0):
         raise ConfigError("chance", chance, "must be a probability from 0 to 1")
     return float(chance)
 
 
 def _require_number(name: str, number: object) -> None:
     pair: tuple[Any, ...] = number if isinstance(number, tuple) else (number, number)
-    whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in pair)
+    whole = all(is_whole(one, 1) for one in pair)
     if number is not None and not (len(pair) == 2 and whole and pair[0] <= pair[1]):
         raise ConfigError(name, number, "must be a whole number from 1 on, a pair of them, or None")
 

@@ -12,21 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from hypothesis.strategies import SearchStrategy
 
-from greenroom._core.simulation.director import Director
-from greenroom._core.simulation.prng import SplitMix
-from greenroom._core.simulation.schedules import Scripted
-from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom._core.simulation.schedules import SplitMix
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Shutdown, Stop
-from greenroom.testing.simulating.injection import Injector
-from greenroom.testing.simulating.runner import SimulationRunner
-from greenroom.testing.simulating.session import Session
-from greenroom.testing.simulating.simulation import Fatal, Script, require_fatal
+from greenroom.testing.injection import Injector
+from greenroom.testing.simulatedprogram import silence_logs
+from greenroom.testing.simulation import Fatal, Script, Simulation
 from greenroom.testing.strategies import TraceNote, fault_lists, quiet_until_shown, schedules
-from greenroom.testing.tracing.trace import Trace
+from greenroom.testing.trace import Trace
 
 __all__ = ["ActorMachine"]
 
@@ -89,12 +84,19 @@ class ActorMachine(RuleBasedStateMachine):
         super().__init__()
         # The schedule, by step; `deviate` adds to it while the schedule is running.
         self._script: dict[int, tuple[int, int, int]] = {}
-        self._runner = _make_runner(self._script, self.seed, self.keep, self.max_steps, self.fatal)
+        simulation = Simulation(
+            self.seed,
+            schedule=self._script,
+            config=self.config,
+            keep=self.keep,
+            max_steps=self.max_steps,
+            fatal=self.fatal,
+        )
         self._injected = False
         # An exception that was being handled when the machine was made is no failure of its rules.
         self._outer = sys.exc_info()[1]
         with quiet_until_shown():
-            self.session = Session(self._runner, self.config)
+            self.session = simulation.open()
 
     @property
     def system(self) -> ActorSystem:
@@ -139,7 +141,7 @@ class ActorMachine(RuleBasedStateMachine):
     @rule(schedule=schedules(steps=_AHEAD, deviations=_AT_ONCE))
     def deviate(self, schedule: Script) -> None:
         """Change the order of the next steps. In `schedule`, the next step is number 1."""
-        now = self._runner.director.step
+        now = self.session.director.step
         for step, choice in schedule.items():
             self._script[now + step] = choice
 
@@ -153,7 +155,7 @@ class ActorMachine(RuleBasedStateMachine):
     def inject(self, faults: Sequence[Fault]) -> None:
         """Inject these faults. Their messages and steps count from here."""
         if faults:
-            director = self._runner.director
+            director = self.session.director
             from_here = tuple(_from(fault, director.step) for fault in faults)
             director.faults = Injector(from_here, SplitMix(self.seed), director)
             self._injected = True
@@ -181,17 +183,6 @@ class ActorMachine(RuleBasedStateMachine):
     def _note(self) -> None:
         if currently_in_test_context():
             note(TraceNote(self.trace))
-
-
-def _make_runner(
-    script: dict[int, tuple[int, int, int]], seed: int, keep: int, max_steps: int, fatal: Fatal
-) -> SimulationRunner:
-    """A runner as `Simulation` has it, but with a script that grows."""
-    prng = SplitMix(seed)
-    prng.draw()
-    director = Director(Scripted(script), VirtualClock(), prng.draw(), keep, max_steps)
-    director.fatal = require_fatal(fatal)
-    return SimulationRunner(director, seed)
 
 
 def _from(fault: Fault, step: int) -> Fault:

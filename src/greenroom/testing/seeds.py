@@ -7,11 +7,10 @@ from contextlib import nullcontext
 from typing import TypeVar
 
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.exploration import describe
-from greenroom.testing.exploring.silencelogs import silence_logs
-from greenroom.testing.exploring.simulatedprogram import Check, SimulatedProgram
+from greenroom.testing.exploration import describe
 from greenroom.testing.faults import Fault
-from greenroom.testing.simulating.simulation import Fatal, Program, Script
+from greenroom.testing.simulatedprogram import Check, SimulatedProgram, silence_logs
+from greenroom.testing.simulation import Fatal, Program, Script
 
 __all__ = ["Simulations"]
 

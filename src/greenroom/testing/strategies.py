@@ -25,10 +25,11 @@ from hypothesis.strategies import SearchStrategy
 
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
-from greenroom.testing.exploring.silencelogs import silence_logs
 from greenroom.testing.faults import Fault, Stop
-from greenroom.testing.simulating.simulation import Fatal, Program, Simulation
-from greenroom.testing.tracing.trace import Trace
+from greenroom.testing.simulatedprogram import silence_logs
+from greenroom.testing.simulation import Fatal, Program, Simulation
+from greenroom.testing.trace import Trace
+from greenroom.validation import require_whole
 
 if TYPE_CHECKING:
     from hypothesis.vendor.pretty import RepresentationPrinter
@@ -51,8 +52,8 @@ def schedules(*, steps: int = 512, deviations: int = 48) -> SearchStrategy[Choic
     A schedule has up to `deviations`, within the first `steps`, most of them early. It shrinks to fewer deviations,
     and each deviation to a single change: another actor first, fewer messages, or a pause.
     """
-    _require("steps", steps)
-    _require("deviations", deviations)
+    require_whole("steps", steps, "a whole number, 1 or more", 1)
+    require_whole("deviations", deviations, "a whole number, 1 or more", 1)
     deviation = st.tuples(st.sampled_from(_spread(steps)), st.sampled_from(_CHOICES))
     few = st.lists(deviation, max_size=deviations)
     # Hypothesis rarely draws long lists by itself. This strategy shrinks into the other.
@@ -157,7 +158,6 @@ class _Noted(Simulation):
     """A simulation that notes its trace, for Hypothesis to show if the test fails."""
 
     def run(self, program: Program[T]) -> T:
-        """As `Simulation.run`, and note the trace."""
         __tracebackhide__ = True
         try:
             with quiet_until_shown():
@@ -188,8 +188,3 @@ class TraceNote:
     def __repr__(self) -> str:
         trace = self._trace
         return f"What happened ({trace.steps} steps, {trace.seconds:g} s of virtual time):\n{trace.tail(_SHOWN)}"
-
-
-def _require(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(name, value, "must be a whole number, 1 or more")

@@ -30,7 +30,6 @@ class ActorAddress(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return self.path.rpartition("/")[2]
 
     @property

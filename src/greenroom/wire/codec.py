@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.itemkinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError
@@ -27,9 +27,11 @@ from greenroom.wire.failures import assemble, is_portable, parts_of
 if TYPE_CHECKING:
     from types import ModuleType
 
+    import msgspec
+
     from greenroom.wire.transport import Buffer
 
-__all__ = ["Codec", "Packed", "Parts", "pack", "register", "registered_names", "require_sendable", "unpacked"]
+__all__ = ["Codec", "Packed", "Parts", "pack", "register", "registered_names", "unpacked"]
 
 T = TypeVar("T", bound=type)
 
@@ -50,18 +52,6 @@ _MOST_BESIDE = 1024
 """So many buffers can be beside a pickle; fewer than the parts that a frame may have."""
 
 _registered: dict[str, type] = {}
-
-
-class _Encoder(Protocol):
-    """msgspec's encoder, as far as we use it."""
-
-    def encode(self, obj: object, /) -> bytes: ...
-
-
-class _Decoder(Protocol):
-    """msgspec's decoder, as far as we use it."""
-
-    def decode(self, buf: object, /) -> object: ...
 
 
 def register(message_type: T) -> T:
@@ -111,8 +101,8 @@ class Codec:
     def __init__(self) -> None:
         # Invariant: the types that the other side can decode, with the names it knows them by
         self._shared: dict[type, str] = {}
-        self._packer: _Encoder | None = None
-        self._decoders: dict[str, _Decoder] = {}
+        self._packer: msgspec.msgpack.Encoder | None = None
+        self._decoders: dict[str, msgspec.msgpack.Decoder[object]] = {}
 
     def peer_knows(self, names: Iterable[str]) -> None:
         """The other side can decode these types: from now on, msgspec encodes those that are registered here too."""
@@ -137,7 +127,7 @@ class Codec:
         return [_PICKLED, first, *beside.buffers]
 
     def encode_leniently(self, batch: Sequence[object]) -> Parts:
-        """The same for the runtime's own values: an exception that cannot be pickled is sent as a `FailedElsewhere`."""
+        """Like `encode`, for the runtime's own values: exceptions that cannot be pickled become a `FailedElsewhere`."""
         written = io.BytesIO()
         beside = _Beside()
         try:
@@ -180,7 +170,7 @@ class Codec:
         pairs = msgspec.msgpack.decode(packed, type=list[tuple[str, undecoded]])
         return [self._decoder_of(msgspec, name).decode(raw) for name, raw in pairs]
 
-    def _decoder_of(self, msgspec: ModuleType, name: str) -> _Decoder:
+    def _decoder_of(self, msgspec: ModuleType, name: str) -> msgspec.msgpack.Decoder[object]:
         decoder = self._decoders.get(name)
         if decoder is None:
             known = _registered.get(name)
@@ -206,7 +196,6 @@ class Packed:
         return len(self._written) + sum(len(memoryview(part)) for part in self._beside)
 
     def unpack(self) -> Any:
-        """The message. Only for data from an authenticated peer."""
         return _unpickle(self._written, self._beside)
 
 
@@ -244,21 +233,17 @@ def unpacked(value: object) -> Any:
     return value.unpack() if type(value) is Packed else value
 
 
-def require_sendable(message: object, limit: int) -> None:
-    """Raise unless `message` can be sent to a process that has the same modules: `NotSendable`, `FrameTooLarge`.
+def pack(message: object, limit: int) -> object:
+    """The form in which a message is sent with others: itself if it is an atom or a text, else `Packed`.
 
-    >>> require_sendable(("deposit", 5), limit=1 << 20)
-    >>> require_sendable(lambda: 5, limit=1 << 20)  # doctest: +ELLIPSIS
+    Raises `NotSendable` or `FrameTooLarge` if it cannot be sent to a process that has the same modules.
+
+    >>> pack("deposit", limit=1 << 20)
+    'deposit'
+    >>> pack(lambda: 5, limit=1 << 20)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     greenroom.errors.NotSendable: ...: define it at the top of a module, where another process can find it
-    """
-    pack(message, limit)
-
-
-def pack(message: object, limit: int) -> object:
-    """The form in which a message is sent with others: itself if it is an atom or a text, else `Packed`. Raises if the
-    message cannot be sent.
     """
     if type(message) in ATOMS:
         return message
@@ -292,7 +277,6 @@ class _Lenient(pickle.Pickler):
     """Sends exceptions that cannot be pickled in parts, or replaces them by a `FailedElsewhere`."""
 
     def reducer_override(self, thing: object) -> Any:
-        """Called by `pickle` for each object; `NotImplemented` for the usual way."""
         if isinstance(thing, BaseException) and not is_portable(thing):
             parts = parts_of(thing)
             if parts is not None:

@@ -76,7 +76,6 @@ def _is_all_in_parts(exc: BaseException) -> bool:
 
 
 def assemble(kind: type[BaseException], args: tuple[object, ...], attributes: dict[str, object]) -> BaseException:
-    """The exception, from its parts."""
     exc = kind.__new__(kind, *args)
     exc.args = args
     vars(exc).update(attributes)

@@ -39,7 +39,7 @@ def keep_from_forks(thing: _Private) -> None:
 
 
 def close_in_child(sock: socket.socket) -> None:
-    """Close a socket in a forked child, whoever else refers to it: uvloop would keep it open."""
+    """Close a socket in a forked child, even if others refer to it: uvloop would keep it open."""
     fd = sock.detach()
     if fd >= 0:
         os.close(fd)

@@ -1,14 +1,17 @@
 """Frames over a stream socket: in both directions, in order, after both ends have authenticated.
 
 **A frame** has a kind, a number of parts, their lengths, and the parts. Parts are written from where they are in memory
-and each is read into a buffer of its own, so only the kernel copies a large array.
+and each is read into a buffer of its own, so only the kernel copies a large array. asyncio's own transports would copy
+what the kernel does not take at once.
 
 **The handshake.** Each end sends a random challenge, and answers the other's with a digest of the challenge and the
 shared secret. The secret itself is never sent. An answer cannot be replayed. It cannot be reflected either, because the
 digest includes the side that answers. Until the handshake is done, nothing is decoded, and frames must be small.
 
-**Backpressure.** `is_congested` says that the other side does not keep up. A sender of batches then waits for
-`on_drained`.
+**Pumping.** Code that needs an answer at once can send and receive frames without returning to asyncio, whose own
+transports cannot block.
+
+**Backpressure.** `is_congested` says that the other side does not keep up.
 """
 
 from __future__ import annotations
@@ -16,12 +19,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+import select
+import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from contextlib import suppress
+from time import monotonic
 
 from greenroom.errors import FrameTooLarge, HandshakeFailed, WireError
 from greenroom.runtimelog import RuntimeLog
+from greenroom.wire.forks import close_in_child
 
 __all__ = ["DEFAULT_LIMIT", "Buffer", "Connection", "Side"]
 
@@ -44,6 +52,17 @@ _MOST_PARTS = 4096
 _SMALL = 4096
 _FIRST_READ = 65_536
 
+_BUFFER = 1 << 20
+"""The size of the kernel's buffer that we ask for, per direction; it may give less."""
+_MOST_AT_ONCE = 64
+"""Buffers that we pass to the kernel in one call, at most."""
+_MOST_READS = 1024
+"""Reads of what a process has left behind, at most: it is no more than the kernel's buffer holds."""
+_LONGEST_POLL = 3600.0
+"""Seconds that we wait for the socket in one call, at most: the system's own limit is some weeks."""
+_CONGESTED = 1 << 24
+"""Unsent bytes from which on the connection counts as congested."""
+
 _HELLO = 0xFFF0
 _PROOF = 0xFFF1
 
@@ -55,23 +74,13 @@ class Side:
     CONNECTING = b"connecting"
 
 
-class _Transport(Protocol):
-    """What a connection needs of its transport: `Stream` has it, and so have asyncio's own."""
-
-    def write(self, data: Buffer, /) -> None: ...
-
-    def writelines(self, pieces: Iterable[Buffer], /) -> None: ...
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-
-class Connection(asyncio.BufferedProtocol):
+class Connection:
     """One end of a connection. All methods run on the thread of its asyncio loop."""
 
     def __init__(
         self,
+        aio: asyncio.AbstractEventLoop,
+        sock: socket.socket,
         side: bytes,
         secret: bytes,
         on_open: Callable[[Connection], object],
@@ -80,6 +89,8 @@ class Connection(asyncio.BufferedProtocol):
         limit: int = DEFAULT_LIMIT,
         patience: float = HANDSHAKE_TIME,
     ) -> None:
+        self._aio = aio
+        self._sock = sock
         self._side = side
         self._secret = secret
         self._on_open = on_open
@@ -88,23 +99,36 @@ class Connection(asyncio.BufferedProtocol):
         self._limit = limit
         # Seconds that the handshake may take.
         self._patience = patience
-        self._transport: Any = None  # a `_Transport`, once the socket is connected
         self._challenge = os.urandom(_CHALLENGE)
         self._timer: asyncio.TimerHandle | None = None
         # Whether the other end has authenticated; and whether it does not keep up with what we send.
         self.is_open = False
         self.is_congested = False
-        self._drained: Callable[[], object] | None = None
-        self._cause: BaseException | None = None
+        # Invariant: unsent buffers, and their size; asyncio has a writer iff there are some and the socket is open
+        self._waiting: deque[memoryview] = deque()
+        self._bytes = 0
+        self._received = 0
+        self._is_closed = False
+        self._is_closing = False
         # We read into a scratch buffer and look for frames there; a large part is read directly into its own buffer.
         self._scratch = bytearray(_FIRST_READ)
         self._filled = 0
         self._frame: _Incoming | None = None
 
+    def begin(self) -> None:
+        """Start reading, and the handshake."""
+        self._sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self._aio.add_reader(self._sock, self._can_read)
+        self._timer = self._aio.call_later(self._patience, self._handshake_is_late)
+        self._write(_HELLO, [_MAGIC, self._challenge])
+
     # -- sending
 
     def send(self, kind: int, parts: Sequence[Buffer]) -> None:
-        """Send a frame. If it is too large, raise and send nothing of it."""
+        """Send a frame; its buffers must not change until they are sent. If it is too large, raise and send nothing."""
         if not self.is_open:
             raise WireError("the connection is not open")
         self._write(kind, parts)
@@ -117,78 +141,88 @@ class Connection(asyncio.BufferedProtocol):
             raise WireError(f"a frame of {len(parts):,} parts: it may have {_MOST_PARTS:,} at most")
         head = _HEAD.pack(kind, len(parts)) + b"".join(map(_LENGTH.pack, lengths))
         if sum(lengths) < _SMALL:
-            self._transport.write(b"".join((head, *parts)))
+            self._write_all((b"".join((head, *parts)),))
         else:
-            # From 3.12 on, asyncio's own never gets rid of an empty buffer at the end.
-            self._transport.writelines((head, *(part for part, length in zip(parts, lengths, strict=True) if length)))
+            self._write_all((head, *parts))
 
-    def on_drained(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when the other side has caught up."""
-        self._drained = callback
+    def _write_all(self, pieces: Iterable[Buffer]) -> None:
+        if self._is_closed or self._is_closing:
+            return
+        was_waiting = bool(self._waiting)
+        for piece in pieces:
+            view = memoryview(piece)
+            if view.format != "B":
+                view = view.cast("B")
+            if view.nbytes:
+                self._waiting.append(view)
+                self._bytes += view.nbytes
+        if not was_waiting:
+            self._send_some()
+            if self._waiting and not self._is_closed:
+                self._aio.add_writer(self._sock, self._can_write)
+        if self._bytes >= _CONGESTED:
+            self.is_congested = True
 
-    def close(self, cause: BaseException | None = None) -> None:
-        """Close the connection, after sending what is unsent."""
-        if self._cause is None:
-            self._cause = cause
-        if self._transport is not None:
-            self._transport.close()
+    def _send_some(self) -> None:
+        while self._waiting:
+            pieces = [self._waiting[i] for i in range(min(len(self._waiting), _MOST_AT_ONCE))]
+            try:
+                sent = self._sock.sendmsg(pieces)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as exc:
+                # Not at once: the sender does not expect the connection to be lost while it sends.
+                self._waiting.clear()
+                self._is_closing = True
+                self._aio.call_soon(self._end, exc)
+                return
+            self._bytes -= sent
+            while sent:
+                first = self._waiting[0]
+                if sent < first.nbytes:
+                    self._waiting[0] = first[sent:]
+                    break
+                sent -= first.nbytes
+                self._waiting.popleft()
 
-    def abort(self, cause: BaseException) -> None:
-        """Close the connection at once."""
-        if self._cause is None:
-            self._cause = cause
-        if self._transport is not None:
-            self._transport.abort()
+    def _can_write(self) -> None:
+        was_waiting = bool(self._waiting)
+        self._send_some()
+        if was_waiting and not self._waiting and not self._is_closed:
+            self._aio.remove_writer(self._sock)
+            if self._is_closing:
+                self._end(None)
+                return
+        if self._bytes < _CONGESTED // 4:
+            self.is_congested = False
 
-    # -- called by the transport
+    # -- receiving
 
-    def connection_made(self, transport: asyncio.BaseTransport | _Transport) -> None:
-        """The socket is connected; the other end has not authenticated yet."""
-        self._transport = transport
-        self._write(_HELLO, [_MAGIC, self._challenge])
-        self._timer = asyncio.get_running_loop().call_later(self._patience, self._handshake_is_late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by either end."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self.is_open = self.is_congested = False
-        cause = exc if self._cause is None else self._cause
-        self._frame = None
-        self._on_lost(cause)
-
-    def pause_writing(self) -> None:
-        """The other side does not keep up."""
-        self.is_congested = True
-
-    def resume_writing(self) -> None:
-        """The other side has caught up."""
-        self.is_congested = False
-        if self._drained is not None:
-            self._drained()
-
-    def eof_received(self) -> bool:
-        """The other side has closed the connection."""
-        return False
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer for the next read: the rest of the scratch buffer, or of a large part."""
-        if self._frame is not None and self._frame.wants_directly():
-            return self._frame.space()
-        return memoryview(self._scratch)[self._filled :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` bytes have been read into the buffer."""
+    def _can_read(self) -> None:
+        frame = self._frame
+        is_direct = frame is not None and frame.wants_directly()
+        space = frame.space() if frame is not None and is_direct else memoryview(self._scratch)[self._filled :]
         try:
-            if self._frame is not None and self._frame.wants_directly():
-                self._frame.advance(nbytes)
+            count = self._sock.recv_into(space)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as exc:
+            self._end(exc)
+            return
+        if count == 0:
+            self._end(None)
+            return
+        self._received += count
+        try:
+            if frame is not None and is_direct:
+                frame.advance(count)
             else:
-                self._filled += nbytes
+                self._filled += count
             self._take_frames()
         except Exception as exc:
             if not isinstance(exc, WireError):
                 _log.exception("a frame could not be taken, and the connection ends")
-            self.abort(exc)
+            self._end(exc)
 
     def _take_frames(self) -> None:
         """Pass on all frames that are complete."""
@@ -233,7 +267,69 @@ class Connection(asyncio.BufferedProtocol):
         self._on_open(self)
 
     def _handshake_is_late(self) -> None:
-        self.abort(HandshakeFailed(f"the other end did not prove itself within {self._patience:g} s"))
+        self._end(HandshakeFailed(f"the other end did not prove itself within {self._patience:g} s"))
+
+    def read_rest(self) -> None:
+        """The process at the other end is gone: read what it has sent, and close the socket.
+
+        A child of it may hold its socket, so that there is no end of file; and may even write to it.
+        """
+        before = -1
+        for _ in range(_MOST_READS):
+            if self._is_closed or before == self._received:
+                break
+            before = self._received
+            self._can_read()
+        self._end(None)
+
+    def pump(self, is_done: Callable[[], bool], deadline: float) -> bool:
+        """Send and receive until `is_done()`. False if the deadline passes first, or the socket closes."""
+        poll = select.poll()
+        while not is_done():
+            if self._is_closed or monotonic() >= deadline:
+                return False
+            poll.register(self._sock, select.POLLIN | (select.POLLOUT if self._waiting else 0))
+            for _, events in poll.poll(min(max(0.0, deadline - monotonic()), _LONGEST_POLL) * 1000.0):
+                if events & select.POLLOUT:
+                    self._can_write()
+                if events & ~select.POLLOUT and not self._is_closed:
+                    self._can_read()
+        return True
+
+    # -- the end
+
+    def close(self) -> None:
+        """Close the connection, after sending what is unsent."""
+        if self._is_closed or self._is_closing:
+            return
+        self._is_closing = True
+        if not self._waiting:
+            self._end(None)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._end(None)
+
+    def after_fork(self) -> None:
+        """In a forked child: close our copy of the socket, and leave the parent's alone."""
+        self._is_closed = True
+        self.is_open = self.is_congested = False
+        close_in_child(self._sock)
+
+    def _end(self, cause: BaseException | None) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._aio.is_closed():
+            self._aio.remove_reader(self._sock)
+            self._aio.remove_writer(self._sock)
+        self._sock.close()
+        self._waiting.clear()
+        self._frame = None
+        self.is_open = self.is_congested = False
+        self._on_lost(cause)
 
 
 class _Incoming:
@@ -295,6 +391,5 @@ class _Incoming:
         return memoryview(self.parts[self._part])[self._at :]
 
     def advance(self, count: int) -> None:
-        """`count` bytes have been read into `space()`."""
         self._at += count
         self._skip_full()

@@ -18,7 +18,7 @@ from typing import Any, Self
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket
 
-from tests.meta.cast import PATIENCE
+from tests.meta.owners import PATIENCE
 
 __all__ = ["Browser", "Tab"]
 

@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple, Self
 
 import pytest
 
-from tests.meta.cast import PATIENCE
-from tests.meta.sockets.peers import LOOPBACK
+from tests.meta.owners import PATIENCE
+from tests.meta.peers import LOOPBACK
 
 __all__ = ["Done", "Program", "held_port", "needs", "run"]
 

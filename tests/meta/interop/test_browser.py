@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,13 +25,10 @@ from greenroom.meta import (
 )
 from greenroom.testing import TestProbe
 from tests.gates import Event
-from tests.meta.cast import PATIENCE
 from tests.meta.interop.browser import Browser, Tab
 from tests.meta.interop.programs import held_port, needs
-from tests.meta.web.stage import Answer, AsyncAnswer, Echo, Reporter, Stage, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import PATIENCE, Echo
+from tests.meta.web.stage import Answer, AsyncAnswer, Reporter, Stage, serve
 
 pytestmark = needs("chromium")
 
@@ -64,11 +61,10 @@ def url_of(stage: Stage) -> str:
 # -- WebSockets
 
 
-def test_a_browser_gets_back_what_it_sends(play: Play, browser: Browser) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_page(system, ws=WebSocket(Echo, subprotocols=["chat"]))
-        async with browser.tab(url_of(stage)) as tab:
-            script = """
+async def test_a_browser_gets_back_what_it_sends(system: ActorSystem, browser: Browser) -> None:  # E10
+    stage = await serve_page(system, ws=WebSocket(Echo, subprotocols=["chat"]))
+    async with browser.tab(url_of(stage)) as tab:
+        script = """
                 const random = size => crypto.getRandomValues(new Uint8Array(size));
                 const texts = ["hello", "", "grüße 🎭", "lorem ipsum ".repeat(10_000), "\\0"];
                 // 100 kB: more random bytes than that are not given at once, and they do not get smaller.
@@ -87,32 +83,27 @@ def test_a_browser_gets_back_what_it_sends(play: Play, browser: Browser) -> None
                 socket.close();
                 return [socket.extensions, socket.protocol, same.every(each => each), same.length, await closed];
             """
-            extensions, protocol, all_same, number, closed = await tab.run(OPEN + script)
-        assert extensions.startswith("permessage-deflate")
-        assert protocol == "chat"
-        assert (all_same, number) == (True, 510)
-        # A code that it did not give is not made up by the server: 1005 is "none".
-        assert closed == [1005, "", True]
-        await stage.until_shown("websockets", 0)
-
-    play(program)
+        extensions, protocol, all_same, number, closed = await tab.run(OPEN + script)
+    assert extensions.startswith("permessage-deflate")
+    assert protocol == "chat"
+    assert (all_same, number) == (True, 510)
+    # A code that it did not give is not made up by the server: 1005 is "none".
+    assert closed == [1005, "", True]
+    await stage.until_shown("websockets", 0)
 
 
-def test_a_browser_says_why_it_closes(play: Play, browser: Browser) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        stage = await serve_page(system, ws=WebSocket(props(Reporter, probe.ref)))
-        async with browser.tab(url_of(stage)) as tab:
-            script = OPEN.replace(', ["x", "chat"]', "")
-            said = await tab.run(script + 'socket.send("last"); socket.close(4001, "grüße"); return closed;')
-            assert said == [4001, "grüße", True]
-        _, up = await probe.expect(tuple)
-        assert isinstance(up, WebSocketConnected)
-        assert up.request.headers["origin"] == url_of(stage).rstrip("/")
-        assert (await probe.expect(tuple))[1] == Received(up.alias, "last")
-        assert (await probe.expect(tuple))[1] == Closed(up.alias, "eof", code=4001, text="grüße")
-
-    play(program)
+async def test_a_browser_says_why_it_closes(system: ActorSystem, browser: Browser) -> None:  # E10
+    probe = TestProbe(system)
+    stage = await serve_page(system, ws=WebSocket(props(Reporter, probe.ref)))
+    async with browser.tab(url_of(stage)) as tab:
+        script = OPEN.replace(', ["x", "chat"]', "")
+        said = await tab.run(script + 'socket.send("last"); socket.close(4001, "grüße"); return closed;')
+        assert said == [4001, "grüße", True]
+    _, up = await probe.expect(tuple)
+    assert isinstance(up, WebSocketConnected)
+    assert up.request.headers["origin"] == url_of(stage).rstrip("/")
+    assert (await probe.expect(tuple))[1] == Received(up.alias, "last")
+    assert (await probe.expect(tuple))[1] == Closed(up.alias, "eof", code=4001, text="grüße")
 
 
 @pytest.mark.parametrize(
@@ -125,35 +116,32 @@ def test_a_browser_says_why_it_closes(play: Play, browser: Browser) -> None:  # 
         ("abort", [1006, "", False]),
     ],
 )
-def test_a_browser_is_told_why_it_is_closed(
-    play: Play, browser: Browser, does: str, expected: list[Any]
+async def test_a_browser_is_told_why_it_is_closed(
+    system: ActorSystem, browser: Browser, does: str, expected: list[Any]
 ) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        stage = await serve_page(system, ws=WebSocket(props(Reporter, probe.ref), max_message=100_000))
-        async with browser.tab(url_of(stage)) as tab:
-            ends = {"fail": 'socket.send("fail");', "too large": 'socket.send("x".repeat(100_001));'}
-            script = OPEN.replace(', ["x", "chat"]', "") + ends.get(does, "") + "return closed;"
-            closing = asyncio.create_task(tab.run(script))
-            _, up = await probe.expect(tuple)
-            match does:
-                case "close":
-                    up.alias.tell(Write("x" * 100_000))
-                    up.alias.tell(Close(code=4002, text="enough ü"))
-                case "stop the server":
-                    stage.alias.stop()
-                case "abort":
-                    up.alias.tell(Close(abort=True))
-            code, reason, was_clean = await closing
-            assert [code, expected[1] if expected[1] is None else reason, was_clean] == expected
-
-    play(program)
+    probe = TestProbe(system)
+    stage = await serve_page(system, ws=WebSocket(props(Reporter, probe.ref), max_message=100_000))
+    async with browser.tab(url_of(stage)) as tab:
+        ends = {"fail": 'socket.send("fail");', "too large": 'socket.send("x".repeat(100_001));'}
+        script = OPEN.replace(', ["x", "chat"]', "") + ends.get(does, "") + "return closed;"
+        closing = asyncio.create_task(tab.run(script))
+        _, up = await probe.expect(tuple)
+        match does:
+            case "close":
+                up.alias.tell(Write("x" * 100_000))
+                up.alias.tell(Close(code=4002, text="enough ü"))
+            case "stop the server":
+                stage.alias.stop()
+            case "abort":
+                up.alias.tell(Close(abort=True))
+        code, reason, was_clean = await closing
+        assert [code, expected[1] if expected[1] is None else reason, was_clean] == expected
 
 
 # -- requests
 
 
-def test_a_browser_reads_an_answer_while_it_is_made(play: Play, browser: Browser) -> None:  # E10
+async def test_a_browser_reads_an_answer_while_it_is_made(system: ActorSystem, browser: Browser) -> None:  # E10
     read = [Event() for _ in range(3)]
 
     async def pieces() -> AsyncIterator[str]:
@@ -161,14 +149,13 @@ def test_a_browser_reads_an_answer_while_it_is_made(play: Play, browser: Browser
             yield f"piece {number}"
             await event.wait()  # the next is not made before this one has been read
 
-    async def program(system: ActorSystem) -> None:
-        def confirm(asked: HttpRequest) -> None:
-            read[int(asked.query["n"])].set()
+    def confirm(asked: HttpRequest) -> None:
+        read[int(asked.query["n"])].set()
 
-        answer = system.spawn(Answer, lambda asked: HttpResponse(pieces()))
-        stage = await serve_page(system, pieces=answer, read=system.spawn(Answer, confirm))
-        async with browser.tab(url_of(stage)) as tab:
-            script = """
+    answer = system.spawn(Answer, lambda asked: HttpResponse(pieces()))
+    stage = await serve_page(system, pieces=answer, read=system.spawn(Answer, confirm))
+    async with browser.tab(url_of(stage)) as tab:
+        script = """
                 const response = await fetch("/pieces"), decoder = new TextDecoder(), found = [];
                 for (const reader = response.body.getReader();;) {
                     const {done, value} = await reader.read();
@@ -178,12 +165,10 @@ def test_a_browser_reads_an_answer_while_it_is_made(play: Play, browser: Browser
                     if (status !== 204) throw status;
                 }
             """
-            assert await tab.run(script) == ["piece 0", "piece 1", "piece 2"]
-
-    play(program)
+        assert await tab.run(script) == ["piece 0", "piece 1", "piece 2"]
 
 
-def test_a_browser_hears_of_events(play: Play, browser: Browser) -> None:  # E10
+async def test_a_browser_hears_of_events(system: ActorSystem, browser: Browser) -> None:  # E10
     heard, ended = Event(), Event()
 
     async def events() -> AsyncIterator[str]:
@@ -197,11 +182,10 @@ def test_a_browser_hears_of_events(play: Play, browser: Browser) -> None:  # E10
         finally:
             ended.set()
 
-    async def program(system: ActorSystem) -> None:
-        headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        stage = await serve_page(system, events=system.spawn(Answer, lambda _: HttpResponse(events(), headers=headers)))
-        async with browser.tab(url_of(stage)) as tab:
-            script = """
+    headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+    stage = await serve_page(system, events=system.spawn(Answer, lambda _: HttpResponse(events(), headers=headers)))
+    async with browser.tab(url_of(stage)) as tab:
+        script = """
                 const source = new EventSource("/events"), found = [];
                 return new Promise((resolve, reject) => {
                     source.onerror = reject;
@@ -211,14 +195,12 @@ def test_a_browser_hears_of_events(play: Play, browser: Browser) -> None:  # E10
                     });
                 });
             """
-            assert await tab.run(script) == [[0, "0"], [1, "1"], [2, "2"]]
-            heard.set()
-            await ended.wait()
-
-    play(program)
+        assert await tab.run(script) == [[0, "0"], [1, "1"], [2, "2"]]
+        heard.set()
+        await ended.wait()
 
 
-def test_a_browser_that_wants_no_more_of_an_answer_ends_it(play: Play, browser: Browser) -> None:  # E10
+async def test_a_browser_that_wants_no_more_of_an_answer_ends_it(system: ActorSystem, browser: Browser) -> None:  # E10
     ended = Event()
 
     async def endless() -> AsyncIterator[bytes]:
@@ -229,44 +211,38 @@ def test_a_browser_that_wants_no_more_of_an_answer_ends_it(play: Play, browser: 
         finally:
             ended.set()
 
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_page(system, endless=system.spawn(Answer, lambda _: HttpResponse(endless())))
-        async with browser.tab(url_of(stage)) as tab:
-            script = """
+    stage = await serve_page(system, endless=system.spawn(Answer, lambda _: HttpResponse(endless())))
+    async with browser.tab(url_of(stage)) as tab:
+        script = """
                 const control = new AbortController();
                 const response = await fetch("/endless", {signal: control.signal});
                 const {value} = await response.body.getReader().read();
                 control.abort();
                 return value.length > 0;
             """
-            assert await tab.run(script)
-            await ended.wait()
-
-    play(program)
+        assert await tab.run(script)
+        await ended.wait()
 
 
-def test_a_browser_uploads_what_it_has(play: Play, browser: Browser) -> None:  # E10
+async def test_a_browser_uploads_what_it_has(system: ActorSystem, browser: Browser) -> None:  # E10
     async def size(asked: HttpRequest) -> dict[str, Any]:
         sizes = [len(piece) async for piece in asked.body]
         return {"size": sum(sizes), "type": asked.headers["content-type"].partition(";")[0]}
 
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_page(system, upload=Route(system.spawn(AsyncAnswer, size), stream=True))
-        async with browser.tab(url_of(stage)) as tab:
-            script = """
+    stage = await serve_page(system, upload=Route(system.spawn(AsyncAnswer, size), stream=True))
+    async with browser.tab(url_of(stage)) as tab:
+        script = """
                 const form = new FormData();
                 form.append("file", new Blob([new Uint8Array(900_000)]), "name");
                 const send = async body => (await fetch("/upload", {method: "POST", body})).json();
                 const blob = new Blob([new Uint8Array(1_000_000)], {type: "a/b"});
                 return [await send(blob), await send("text"), await send(form)];
             """
-            blob, text, form = await tab.run(script)
-        assert blob == {"size": 1_000_000, "type": "a/b"}
-        assert text == {"size": 4, "type": "text/plain"}
-        assert form["type"] == "multipart/form-data"
-        assert form["size"] > 900_000
-
-    play(program)
+        blob, text, form = await tab.run(script)
+    assert blob == {"size": 1_000_000, "type": "a/b"}
+    assert text == {"size": 4, "type": "text/plain"}
+    assert form["type"] == "multipart/form-data"
+    assert form["size"] > 900_000
 
 
 # -- the chat of the examples
@@ -306,42 +282,36 @@ async def say(tab: Tab, text: str) -> None:
     await tab.type(text)
 
 
-def test_what_one_types_in_the_chat_the_other_sees(play: Play, browser: Browser) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        chat = system.spawn(Chat, 0)
+async def test_what_one_types_in_the_chat_the_other_sees(system: ActorSystem, browser: Browser) -> None:  # E10
+    chat = system.spawn(Chat, 0)
+    await chat.started()
+    host, port = (await chat.inspect("address"))["address"]
+    async with browser.tab(f"http://{host}:{port}/") as ada:
+        await say(ada, "/name Ada")
+        await say(ada, "Is anybody here?")
+        await shown(ada, "Ada: Is anybody here?")
+        async with browser.tab(f"http://{host}:{port}/") as bob:
+            await shown(bob, "Ada: Is anybody here?")  # he came later
+            await say(bob, "/name Bob")
+            await say(bob, "I am! <b>grüße</b> 🎭")
+            for tab in (ada, bob):
+                await shown(tab, "Bob: I am! <b>grüße</b> 🎭")  # as it was typed
+            await say(ada, "Hello Bob")
+            await shown(bob, "Ada: Hello Bob")
+        await shown(ada, "Bob has left")
+
+
+async def test_the_page_of_the_chat_comes_back_with_its_server(system: ActorSystem, browser: Browser) -> None:  # E10
+    with held_port() as port:
+        chat = system.spawn(Chat, port)
         await chat.started()
-        host, port = (await chat.inspect("address"))["address"]
-        async with browser.tab(f"http://{host}:{port}/") as ada:
+        async with browser.tab(f"http://127.0.0.1:{port}/") as ada:
+            await say(ada, "before")
+            chat.stop()
+            await chat.terminated()
+            await connected(ada, False)
+            await system.spawn(Chat, port).started()
+            await connected(ada, True)
             await say(ada, "/name Ada")
-            await say(ada, "Is anybody here?")
-            await shown(ada, "Ada: Is anybody here?")
-            async with browser.tab(f"http://{host}:{port}/") as bob:
-                await shown(bob, "Ada: Is anybody here?")  # he came later
-                await say(bob, "/name Bob")
-                await say(bob, "I am! <b>grüße</b> 🎭")
-                for tab in (ada, bob):
-                    await shown(tab, "Bob: I am! <b>grüße</b> 🎭")  # as it was typed
-                await say(ada, "Hello Bob")
-                await shown(bob, "Ada: Hello Bob")
-            await shown(ada, "Bob has left")
-
-    play(program)
-
-
-def test_the_page_of_the_chat_comes_back_with_its_server(play: Play, browser: Browser) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        with held_port() as port:
-            chat = system.spawn(Chat, port)
-            await chat.started()
-            async with browser.tab(f"http://127.0.0.1:{port}/") as ada:
-                await say(ada, "before")
-                chat.stop()
-                await chat.terminated()
-                await connected(ada, False)
-                await system.spawn(Chat, port).started()
-                await connected(ada, True)
-                await say(ada, "/name Ada")
-                await say(ada, "after")
-                await shown(ada, "Ada: after")
-
-    play(program)
+            await say(ada, "after")
+            await shown(ada, "Ada: after")

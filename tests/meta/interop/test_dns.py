@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorSystem
 from greenroom.meta import Datagram, LengthPrefixed, Received, SendTo, TcpServer, UdpServer, Write
-from tests.meta.cast import PATIENCE
 from tests.meta.interop.programs import needs, run
-from tests.meta.sockets.peers import LOOPBACK, connect
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import PATIENCE
+from tests.meta.peers import LOOPBACK, connect
 
 HEADER = struct.Struct("!6H")  # id, flags, and how many questions, answers, authorities and others
 ANSWER, WANTS_RECURSION, NO_SUCH_NAME = 0x8400, 0x0100, 3
@@ -94,44 +91,35 @@ async def serve(system: ActorSystem) -> int:
     return port
 
 
-def test_names_are_looked_up_by_packet(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        port = await serve(system)
-        loop = asyncio.get_running_loop()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.setblocking(False)
-            sock.connect((LOOPBACK, port))
-            for number, name in enumerate([*NAMES, "three.example", "ONE.Example"]):
-                await loop.sock_sendall(sock, query(number, name))
-                async with asyncio.timeout(PATIENCE):
-                    assert address_in(await loop.sock_recv(sock, 512), number) == NAMES.get(name.lower())
-
-    play(program)
+async def test_names_are_looked_up_by_packet(system: ActorSystem) -> None:  # E10
+    port = await serve(system)
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.connect((LOOPBACK, port))
+        for number, name in enumerate([*NAMES, "three.example", "ONE.Example"]):
+            await loop.sock_sendall(sock, query(number, name))
+            async with asyncio.timeout(PATIENCE):
+                assert address_in(await loop.sock_recv(sock, 512), number) == NAMES.get(name.lower())
 
 
-def test_names_are_looked_up_in_a_stream(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        names = [*NAMES, "three.example"] * 100
-        with await connect((LOOPBACK, await serve(system))) as peer:
-            asked = [query(number, name) for number, name in enumerate(names)]
-            await peer.send(b"".join(struct.pack("!H", len(packet)) + packet for packet in asked))
-            for number, name in enumerate(names):
-                (size,) = struct.unpack("!H", await peer.read(2))
-                assert address_in(await peer.read(size), number) == NAMES.get(name)
-
-    play(program)
+async def test_names_are_looked_up_in_a_stream(system: ActorSystem) -> None:  # E10
+    names = [*NAMES, "three.example"] * 100
+    with await connect((LOOPBACK, await serve(system))) as peer:
+        asked = [query(number, name) for number, name in enumerate(names)]
+        await peer.send(b"".join(struct.pack("!H", len(packet)) + packet for packet in asked))
+        for number, name in enumerate(names):
+            (size,) = struct.unpack("!H", await peer.read(2))
+            assert address_in(await peer.read(size), number) == NAMES.get(name)
 
 
 @needs("dig")
 @pytest.mark.parametrize("how", ["+notcp", "+tcp"])
-def test_dig_finds_names(play: Play, how: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        port = await serve(system)
-        where = (f"@{LOOPBACK}", "-p", port, how, "+tries=1", f"+time={PATIENCE:.0f}", "-r")
-        for name, address in NAMES.items():
-            assert await run("dig", *where, "+short", name, "A") == (0, f"{address}\n".encode(), b"")
-        said = await run("dig", *where, "three.example", "A")
-        assert said.status == 0
-        assert b"status: NXDOMAIN" in said.output
-
-    play(program)
+async def test_dig_finds_names(system: ActorSystem, how: str) -> None:  # E10
+    port = await serve(system)
+    where = (f"@{LOOPBACK}", "-p", port, how, "+tries=1", f"+time={PATIENCE:.0f}", "-r")
+    for name, address in NAMES.items():
+        assert await run("dig", *where, "+short", name, "A") == (0, f"{address}\n".encode(), b"")
+    said = await run("dig", *where, "three.example", "A")
+    assert said.status == 0
+    assert b"status: NXDOMAIN" in said.output

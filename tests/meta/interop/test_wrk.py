@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from greenroom import ActorSystem
 from greenroom.meta import HttpRequest, Route
-from tests.meta.cast import PATIENCE
 from tests.meta.interop.programs import needs, run
+from tests.meta.owners import PATIENCE
 from tests.meta.web.stage import Answer, AsyncAnswer, Stage, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 pytestmark = needs("wrk")
 CONNECTIONS = 8
@@ -61,27 +58,26 @@ async def wrk(stage: Stage, script: Path) -> Load:
 
 
 @pytest.mark.parametrize(("script", "pipelined"), [(GET, 1), (POST, 1), (PIPELINED, 2)], ids=["get", "post", "pipe"])
-def test_wrk_is_answered_as_fast_as_it_asks(play: Play, tmp_path: Path, script: str, pipelined: int) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        bodies: list[Any] = []
+async def test_wrk_is_answered_as_fast_as_it_asks(
+    system: ActorSystem, tmp_path: Path, script: str, pipelined: int
+) -> None:  # E10
+    bodies: list[Any] = []
 
-        def answer(asked: HttpRequest) -> dict[str, str]:
-            bodies.append(asked.body)
-            return {"n": asked.params["n"]}
+    def answer(asked: HttpRequest) -> dict[str, str]:
+        bodies.append(asked.body)
+        return {"n": asked.params["n"]}
 
-        file = tmp_path / "script.lua"
-        file.write_text(script)
-        sized = [system.spawn(AsyncAnswer, size) for _ in range(2)]
-        routes = {"GET /n/{n}": system.spawn(Answer, answer), "POST /size": Route(sized, stream=True)}
-        stage = await serve(system, routes)
-        load = await wrk(stage, file)
-        # One more, to see whether somebody is there.
-        await stage.until_shown("taken", load.runs * (CONNECTIONS + 1))
-        await stage.until_shown("connections", 0)
-        counts = await stage.alias.inspect("requests", "refused")
-        # Those on their way when the second was over were asked too, but not counted.
-        assert load.answers <= counts["requests"] <= load.answers + load.runs * CONNECTIONS * pipelined, counts
-        assert counts["refused"] == 0
-        assert not any(bodies)
-
-    play(program)
+    file = tmp_path / "script.lua"
+    file.write_text(script)
+    sized = [system.spawn(AsyncAnswer, size) for _ in range(2)]
+    routes = {"GET /n/{n}": system.spawn(Answer, answer), "POST /size": Route(sized, stream=True)}
+    stage = await serve(system, routes)
+    load = await wrk(stage, file)
+    # One more, to see whether somebody is there.
+    await stage.until_shown("taken", load.runs * (CONNECTIONS + 1))
+    await stage.until_shown("connections", 0)
+    counts = await stage.alias.inspect("requests", "refused")
+    # Those on their way when the second was over were asked too, but not counted.
+    assert load.answers <= counts["requests"] <= load.answers + load.runs * CONNECTIONS * pipelined, counts
+    assert counts["refused"] == 0
+    assert not any(bodies)

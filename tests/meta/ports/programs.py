@@ -13,7 +13,7 @@ from typing import Any
 
 from greenroom import Alias
 from greenroom.meta import Exited, MetaOptions, Output, Port
-from tests.meta.cast import Heard, Scene
+from tests.meta.owners import Heard, Scene
 
 __all__ = [
     "LIMIT",

@@ -20,7 +20,7 @@ from greenroom import ActorSystem, Alias, MailboxConfig, MailboxFull
 from greenroom.errors import ActorTerminated
 from greenroom.meta import CloseWrite, Exited, Port, Raw, Write
 from tests.gates import Gate
-from tests.meta.cast import Held, Scene
+from tests.meta.owners import Held, Scene
 from tests.meta.ports.programs import (
     LIMIT,
     all_of,
@@ -124,35 +124,29 @@ def test_a_port_that_has_ended_is_no_concern_of_a_later_death() -> None:  # E10
         asyncio.run(gone(*pids))
 
 
-def test_what_watches_over_programs_ends_with_the_last_of_them(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        before = children()
-        for _ in range(2):
-            scenes = [Scene(system) for _ in range(3)]
-            aliases = [await start(scene, ["cat"]) for scene in scenes]
-            for scene, alias in zip(scenes, aliases, strict=True):
-                assert len(children() - before) >= 1
-                alias.tell(CloseWrite())
-                await end_of(scene)
-                await alias.terminated()
-            assert children() == before
-
-    play(program)
+async def test_what_watches_over_programs_ends_with_the_last_of_them(system: ActorSystem) -> None:  # E10
+    before = children()
+    for _ in range(2):
+        scenes = [Scene(system) for _ in range(3)]
+        aliases = [await start(scene, ["cat"]) for scene in scenes]
+        for scene, alias in zip(scenes, aliases, strict=True):
+            assert len(children() - before) >= 1
+            alias.tell(CloseWrite())
+            await end_of(scene)
+            await alias.terminated()
+        assert children() == before
 
 
-def test_programs_of_two_systems_are_each_ended_with_their_own(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await start(scene, ["cat"])
-        async with ActorSystem("other") as other:
-            second = Scene(other)
-            await start(second, sh(f"echo $$; {REST}"))
-            pid = await number(second)
-        assert is_gone(pid)
-        alias.tell(Write(b"still here"))
-        assert await line(scene) == b"still here"
-
-    play(program)
+async def test_programs_of_two_systems_are_each_ended_with_their_own(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    alias = await start(scene, ["cat"])
+    async with ActorSystem("other") as other:
+        second = Scene(other)
+        await start(second, sh(f"echo $$; {REST}"))
+        pid = await number(second)
+    assert is_gone(pid)
+    alias.tell(Write(b"still here"))
+    assert await line(scene) == b"still here"
 
 
 # -- a parent that is killed at any moment
@@ -194,86 +188,78 @@ async def kill_at(system: ActorSystem, random: Random) -> None:
     scene.probe.ref.stop()
 
 
-def test_a_parent_may_be_killed_at_any_moment_while_its_programs_read_and_write(play: Play) -> None:  # E10, J12
-    async def program(system: ActorSystem) -> None:
-        random = Random(play.backend)
-        bystander = Scene(system)
-        cat = await start(bystander, ["cat"])  # which must not notice: its pipes are its own
-        before, threads = children(), set(threading.enumerate())
-        for turn in range(MOMENTS):
-            async with asyncio.timeout(LIMIT):
-                await kill_at(system, random)
-            cat.tell(Write(b"%d" % turn))
-            assert await line(bystander) == b"%d" % turn
-            assert children() == before
-        await system.settle()
-        assert not [one for one in threading.enumerate() if one not in threads and one.is_alive()]
-        cat.tell(CloseWrite())
-        assert await end_of(bystander) == Exited(cat, 0)
+async def test_a_parent_may_be_killed_at_any_moment_while_its_programs_read_and_write(
+    play: Play, system: ActorSystem
+) -> None:  # E10, J12
+    random = Random(play.backend)
+    bystander = Scene(system)
+    cat = await start(bystander, ["cat"])  # which must not notice: its pipes are its own
+    before, threads = children(), set(threading.enumerate())
+    for turn in range(MOMENTS):
+        async with asyncio.timeout(LIMIT):
+            await kill_at(system, random)
+        cat.tell(Write(b"%d" % turn))
+        assert await line(bystander) == b"%d" % turn
+        assert children() == before
+    await system.settle()
+    assert not [one for one in threading.enumerate() if one not in threads and one.is_alive()]
+    cat.tell(CloseWrite())
+    assert await end_of(bystander) == Exited(cat, 0)
 
-    play(program)
 
-
-def test_a_program_whose_parent_ends_while_it_is_started_is_ended_too(play: Play) -> None:  # E10
+async def test_a_program_whose_parent_ends_while_it_is_started_is_ended_too(system: ActorSystem) -> None:  # E10
     class Slow(Port):
         def init(self) -> None:
             super().init()
             held.enter()
 
     held = Held()
+    port, raised = Slow(["cat"]), Gate()
 
-    async def program(system: ActorSystem) -> None:
-        port, raised = Slow(["cat"]), Gate()
-
-        def begin(ctx: Any) -> None:
-            try:
-                ctx.spawn_meta(port)
-            except ActorTerminated as exc:
-                raised.set_result(exc)
-
-        scene = Scene(system, dispatcher="pinned")
-        scene.owner.tell(begin)
-        await held.entered.wait()
-        scene.owner.kill()
+    def begin(ctx: Any) -> None:
         try:
-            await scene.owner.terminated()
-        finally:
-            held.let_go()
-        assert isinstance(await raised, ActorTerminated)
-        assert port.pid is not None
-        assert is_gone(port.pid)
-        assert port.pid not in children()
+            ctx.spawn_meta(port)
+        except ActorTerminated as exc:
+            raised.set_result(exc)
 
-    play(program)
+    scene = Scene(system, dispatcher="pinned")
+    scene.owner.tell(begin)
+    await held.entered.wait()
+    scene.owner.kill()
+    try:
+        await scene.owner.terminated()
+    finally:
+        held.let_go()
+    assert isinstance(await raised, ActorTerminated)
+    assert port.pid is not None
+    assert is_gone(port.pid)
+    assert port.pid not in children()
 
 
-def test_ports_that_end_at_once_do_not_close_what_is_not_theirs(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        random = Random(3)
-        scene = Scene(system)
-        bystander = Scene(system)
-        for turn in range(30):
-            aliases: list[Alias] = await scene.do(lambda ctx: [ctx.spawn_meta(Port(["cat"])) for _ in range(3)])
-            for _ in range(random.randrange(8)):
-                await asyncio.sleep(0)
-            aliases[0].kill()
-            cat = await start(bystander, ["cat"])  # its pipes may have the numbers of those
-            aliases[1].kill()
-            ours = os.pipe()
-            aliases[2].kill()
-            for alias in aliases:
-                await alias.terminated()
+async def test_ports_that_end_at_once_do_not_close_what_is_not_theirs(system: ActorSystem) -> None:  # E10
+    random = Random(3)
+    scene = Scene(system)
+    bystander = Scene(system)
+    for turn in range(30):
+        aliases: list[Alias] = await scene.do(lambda ctx: [ctx.spawn_meta(Port(["cat"])) for _ in range(3)])
+        for _ in range(random.randrange(8)):
             await asyncio.sleep(0)
-            os.write(ours[1], b"x")
-            assert select.select([ours[0]], [], [], 0)[0]
-            assert os.read(ours[0], 1) == b"x"
-            os.close(ours[0])
-            os.close(ours[1])
-            cat.tell(Write(b"%d" % turn))
-            assert await hear(bystander)
-            cat.tell(CloseWrite())
-            outputs, exited = await all_of(bystander)
-            assert text(outputs) == []
-            assert exited == Exited(cat, 0)
-
-    play(program)
+        aliases[0].kill()
+        cat = await start(bystander, ["cat"])  # its pipes may have the numbers of those
+        aliases[1].kill()
+        ours = os.pipe()
+        aliases[2].kill()
+        for alias in aliases:
+            await alias.terminated()
+        await asyncio.sleep(0)
+        os.write(ours[1], b"x")
+        assert select.select([ours[0]], [], [], 0)[0]
+        assert os.read(ours[0], 1) == b"x"
+        os.close(ours[0])
+        os.close(ours[1])
+        cat.tell(Write(b"%d" % turn))
+        assert await hear(bystander)
+        cat.tell(CloseWrite())
+        outputs, exited = await all_of(bystander)
+        assert text(outputs) == []
+        assert exited == Exited(cat, 0)

@@ -13,8 +13,8 @@ from greenroom import ActorSystem, ExitKind, MailboxConfig
 from greenroom.errors import FrameError, FrameTooLarge
 from greenroom.meta import Exited, Framing, Lines, MetaOptions, Raw, Write
 from tests.gates import turns
-from tests.meta.cast import Scene
 from tests.meta.framings import all_framings
+from tests.meta.owners import Scene
 from tests.meta.ports.programs import REST, hear, is_gone, python, sh, start
 
 if TYPE_CHECKING:

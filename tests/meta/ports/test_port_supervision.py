@@ -10,7 +10,7 @@ import pytest
 from greenroom import ActorSystem, Alias, Backoff, ExitKind, Supervision
 from greenroom.errors import ProgramFailed
 from greenroom.meta import Close, CloseWrite, Exited, MetaOptions, Output, Port, Write
-from tests.meta.cast import Ended, Scene
+from tests.meta.owners import Ended, Scene
 from tests.meta.ports.programs import REST, end_of, gone, hear, is_gone, number, sh, start
 
 if TYPE_CHECKING:
@@ -46,67 +46,56 @@ def test_a_program_that_fails_is_started_again(play: Play, tmp_path: Path) -> No
     assert (tmp_path / "count").read_text() == "x\n" * 3
 
 
-def test_a_program_that_keeps_failing_is_given_up(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        twice = MetaOptions(supervision=Supervision(max_restarts=2, within=1000.0, backoff=None))
-        alias: Alias = await scene.do(lambda ctx: ctx.spawn_meta(lambda: Port(sh("kill -9 $$"), check=True), twice))
-        assert [await hear(scene) for _ in range(3)] == [Exited(alias, -9)] * 3
-        reason = await alias.terminated()
-        assert reason.kind is ExitKind.FAIL
-        await system.settle()
-
-    play(program)
+async def test_a_program_that_keeps_failing_is_given_up(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    twice = MetaOptions(supervision=Supervision(max_restarts=2, within=1000.0, backoff=None))
+    alias: Alias = await scene.do(lambda ctx: ctx.spawn_meta(lambda: Port(sh("kill -9 $$"), check=True), twice))
+    assert [await hear(scene) for _ in range(3)] == [Exited(alias, -9)] * 3
+    reason = await alias.terminated()
+    assert reason.kind is ExitKind.FAIL
+    await system.settle()
 
 
-def test_a_restart_takes_the_whole_group_of_the_former_life_along(play: Play) -> None:  # E10
+async def test_a_restart_takes_the_whole_group_of_the_former_life_along(system: ActorSystem) -> None:  # E10
     script = f"{FAMILY.rpartition('; while')[0]}; read -r x; exit 1"
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        once = MetaOptions(supervision=Supervision(max_restarts=5, within=1000.0, backoff=None))
-        alias: Alias = await scene.do(lambda ctx: ctx.spawn_meta(lambda: Port(sh(script), check=True), once))
-        first = [await number(scene) for _ in range(2)]
-        alias.tell(Write(b"fail"))
-        assert await hear(scene) == Exited(alias, 1)
-        second = [await number(scene) for _ in range(2)]
-        await gone(*first)
-        assert not any(map(is_gone, second))
-        alias.stop()
-        assert await end_of(scene) == Exited(alias, -15)
-        await gone(*second)
-
-    play(program)
+    scene = Scene(system)
+    once = MetaOptions(supervision=Supervision(max_restarts=5, within=1000.0, backoff=None))
+    alias: Alias = await scene.do(lambda ctx: ctx.spawn_meta(lambda: Port(sh(script), check=True), once))
+    first = [await number(scene) for _ in range(2)]
+    alias.tell(Write(b"fail"))
+    assert await hear(scene) == Exited(alias, 1)
+    second = [await number(scene) for _ in range(2)]
+    await gone(*first)
+    assert not any(map(is_gone, second))
+    alias.stop()
+    assert await end_of(scene) == Exited(alias, -15)
+    await gone(*second)
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 2", 2), ("kill -15 $$", -15)])
-def test_with_check_a_status_other_than_0_is_a_failure(play: Play, script: str, status: int) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await start(scene, sh(script), check=True)
-        assert await hear(scene) == Exited(alias, status)
-        ended = await scene.probe.expect(Ended)
-        assert isinstance(ended.cause, ProgramFailed)
-        assert ended.cause.status == status
-        assert script in str(ended.cause)
-        reason = await alias.terminated()
-        assert reason.kind is ExitKind.FAIL
-        assert reason.cause is ended.cause
+async def test_with_check_a_status_other_than_0_is_a_failure(
+    system: ActorSystem, script: str, status: int
+) -> None:  # E10
+    scene = Scene(system)
+    alias = await start(scene, sh(script), check=True)
+    assert await hear(scene) == Exited(alias, status)
+    ended = await scene.probe.expect(Ended)
+    assert isinstance(ended.cause, ProgramFailed)
+    assert ended.cause.status == status
+    assert script in str(ended.cause)
+    reason = await alias.terminated()
+    assert reason.kind is ExitKind.FAIL
+    assert reason.cause is ended.cause
 
-    play(program)
 
-
-def test_with_check_a_program_that_ends_well_or_is_stopped_is_no_failure(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await start(scene, ["cat"], check=True)
-        alias.tell(CloseWrite())
-        assert await hear(scene) == Exited(alias, 0)
-        assert await scene.probe.expect(Ended) == Ended(alias, None)
-        alias = await start(scene, ["cat"], check=True)
-        alias.tell(Close())
-        assert await hear(scene) == Exited(alias, -15)
-        assert await scene.probe.expect(Ended) == Ended(alias, None)
-        assert (await alias.terminated()).kind is ExitKind.NORMAL
-
-    play(program)
+async def test_with_check_a_program_that_ends_well_or_is_stopped_is_no_failure(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    alias = await start(scene, ["cat"], check=True)
+    alias.tell(CloseWrite())
+    assert await hear(scene) == Exited(alias, 0)
+    assert await scene.probe.expect(Ended) == Ended(alias, None)
+    alias = await start(scene, ["cat"], check=True)
+    alias.tell(Close())
+    assert await hear(scene) == Exited(alias, -15)
+    assert await scene.probe.expect(Ended) == Ended(alias, None)
+    assert (await alias.terminated()).kind is ExitKind.NORMAL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from greenroom.meta import (
     SendSignal,
     Write,
 )
-from tests.meta.cast import Scene
+from tests.meta.owners import Scene
 from tests.meta.ports.programs import (
     REST,
     all_of,
@@ -35,10 +35,6 @@ from tests.meta.ports.programs import (
     text,
 )
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
-
 # -- output that is no frame
 
 NO_FRAMES: dict[str, tuple[str, Any, type[Exception], list[bytes]]] = {
@@ -52,52 +48,45 @@ NO_FRAMES: dict[str, tuple[str, Any, type[Exception], list[bytes]]] = {
 
 
 @pytest.mark.parametrize(("script", "framing", "error", "before"), NO_FRAMES.values(), ids=NO_FRAMES)
-def test_output_that_is_no_frame_ends_the_program_with_a_clear_error(  # E10
-    play: Play, script: str, framing: Any, error: type[Exception], before: list[Any]
+async def test_output_that_is_no_frame_ends_the_program_with_a_clear_error(  # E10
+    system: ActorSystem, script: str, framing: Any, error: type[Exception], before: list[Any]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await start(scene, sh(f"{script}; {REST}"), framing=framing)
-        pid = (await alias.inspect("pid", timeout=None))["pid"]
-        outputs, exited = await all_of(scene)
-        assert text(outputs) == before
-        assert type(exited.error) is error
-        assert exited.status == (0 if script.endswith("exit 0") else -15)
-        assert (await alias.terminated()).kind is ExitKind.NORMAL
-        assert is_gone(pid)
-
-    play(program)
+    scene = Scene(system)
+    alias = await start(scene, sh(f"{script}; {REST}"), framing=framing)
+    pid = (await alias.inspect("pid", timeout=None))["pid"]
+    outputs, exited = await all_of(scene)
+    assert text(outputs) == before
+    assert type(exited.error) is error
+    assert exited.status == (0 if script.endswith("exit 0") else -15)
+    assert (await alias.terminated()).kind is ExitKind.NORMAL
+    assert is_gone(pid)
 
 
-def test_a_program_whose_output_is_no_frame_is_killed_if_it_does_not_end_when_asked(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        script = f"trap '' TERM; echo $$; printf %02000d 1; {REST}"
-        alias = await start(scene, sh(script), framing=Lines(max_size=1000), kill_grace=0.05)
-        pid = await number(scene)
-        await gone(pid)
-        exited = await end_of(scene)
-        assert exited.status == -9
-        assert isinstance(exited.error, FrameTooLarge)
-        await alias.terminated()
+async def test_a_program_whose_output_is_no_frame_is_killed_if_it_does_not_end_when_asked(
+    system: ActorSystem,
+) -> None:  # E10
+    scene = Scene(system)
+    script = f"trap '' TERM; echo $$; printf %02000d 1; {REST}"
+    alias = await start(scene, sh(script), framing=Lines(max_size=1000), kill_grace=0.05)
+    pid = await number(scene)
+    await gone(pid)
+    exited = await end_of(scene)
+    assert exited.status == -9
+    assert isinstance(exited.error, FrameTooLarge)
+    await alias.terminated()
 
-    play(program)
 
-
-def test_a_framing_that_raises_ends_the_program_and_nothing_else(play: Play) -> None:  # E10
+async def test_a_framing_that_raises_ends_the_program_and_nothing_else(system: ActorSystem) -> None:  # E10
     def broken(data: bytearray) -> list[bytes]:
         raise ZeroDivisionError
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        await start(scene, sh(f"echo hello; {REST}"), framing=broken)
-        exited = await end_of(scene)
-        assert isinstance(exited.error, ZeroDivisionError)
-        await start(scene, sh("echo fine"))
-        assert await hear(scene)
-        await end_of(scene)
-
-    play(program)
+    scene = Scene(system)
+    await start(scene, sh(f"echo hello; {REST}"), framing=broken)
+    exited = await end_of(scene)
+    assert isinstance(exited.error, ZeroDivisionError)
+    await start(scene, sh("echo fine"))
+    assert await hear(scene)
+    await end_of(scene)
 
 
 # -- programs that cannot be started
@@ -115,34 +104,28 @@ def test_a_framing_that_raises_ends_the_program_and_nothing_else(play: Play) -> 
     ],
     ids=["path", "name", "no program", "cwd", "no folder", "too long"],
 )
-def test_a_program_that_cannot_be_started_is_an_error_of_its_spawn(  # E10
-    play: Play, command: Any, options: Any, error: type[Exception]
+async def test_a_program_that_cannot_be_started_is_an_error_of_its_spawn(  # E10
+    system: ActorSystem, command: Any, options: Any, error: type[Exception]
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        before = children()
-        for _ in range(3):
-            with pytest.raises(error):
-                await scene.do(lambda ctx: ctx.spawn_meta(Port(command, **options), MetaOptions(name="port")))
-        assert children() == before
-        assert await scene.do(lambda ctx: ctx.children) == []
-        alias = await start(scene, ["cat"], MetaOptions(name="port"))  # the name is free
-        alias.tell(CloseWrite())
-        assert await end_of(scene) == Exited(alias, 0)
-
-    play(program)
+    scene = Scene(system)
+    before = children()
+    for _ in range(3):
+        with pytest.raises(error):
+            await scene.do(lambda ctx: ctx.spawn_meta(Port(command, **options), MetaOptions(name="port")))
+    assert children() == before
+    assert await scene.do(lambda ctx: ctx.children) == []
+    alias = await start(scene, ["cat"], MetaOptions(name="port"))  # the name is free
+    alias.tell(CloseWrite())
+    assert await end_of(scene) == Exited(alias, 0)
 
 
-def test_a_signal_that_there_is_not_leaves_nothing_behind(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        for number_ in (999, -1, "TERM"):
-            alias = await start(scene, ["cat"])
-            with pytest.raises((OSError, TypeError, ValueError)):
-                await alias.ask(SendSignal(number_), timeout=None)  # type: ignore[arg-type]
-            alias.tell(Write(b"still here"))
-            assert await line(scene) == b"still here"
-            alias.stop()
-            await end_of(scene)
-
-    play(program)
+async def test_a_signal_that_there_is_not_leaves_nothing_behind(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    for number_ in (999, -1, "TERM"):
+        alias = await start(scene, ["cat"])
+        with pytest.raises((OSError, TypeError, ValueError)):
+            await alias.ask(SendSignal(number_), timeout=None)  # type: ignore[arg-type]
+        alias.tell(Write(b"still here"))
+        assert await line(scene) == b"still here"
+        alias.stop()
+        await end_of(scene)

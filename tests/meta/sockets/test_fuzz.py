@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import ActorSystem
 from greenroom.meta import Connected, Fixed, Framing, LengthPrefixed, Lines, Raw, Write
-from tests.meta.cast import Heard, Scene
 from tests.meta.framings import all_framings
-from tests.meta.sockets.peers import Echo, Peer, all_told, connect, emptied, hear, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import Echo, Heard, Scene, all_told, emptied, hear, serve
+from tests.meta.peers import Peer, connect
 
 pytestmark = pytest.mark.usefixtures("no_memory_is_left")
 
@@ -62,38 +59,39 @@ async def send_cut(peer: Peer, stream: bytes, chance: random.Random) -> None:
 
 
 @all_framings
-def test_whatever_comes_there_are_frames_and_a_clear_end(play: Play, framing: Framing) -> None:  # R7, E10
-    async def program(system: ActorSystem) -> None:
-        for seed in SEEDS:
-            chance = random.Random(seed)
-            scene = Scene(system)
-            server, alias = await serve(scene, framing=framing)
-            frames, stream = stream_of(framing, chance)
-            with await connect(server.address) as peer:
-                up = await hear(scene, Connected)
-                await send_cut(peer, stream, chance)
-                if chance.random() < 0.3:
-                    peer.reset()
-                else:
-                    peer.sock.close()
-            told, closed = await all_told(scene)
-            assert closed.reason in ENDS, seed
-            if closed.reason != "reset":  # which takes along what has not been read
-                if isinstance(framing, Raw):
-                    assert b"".join(told) == stream, seed
-                else:
-                    assert told[: len(frames)] == frames, seed
-            await up.alias.terminated()
-            assert alias.is_alive
-            scene.owner.stop()
-            await scene.owner.terminated()
-        assert system.dead_letters.count == 0
-
-    play(program)
+async def test_whatever_comes_there_are_frames_and_a_clear_end(
+    system: ActorSystem, framing: Framing
+) -> None:  # R7, E10
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        scene = Scene(system)
+        server, alias = await serve(scene, framing=framing)
+        frames, stream = stream_of(framing, chance)
+        with await connect(server.address) as peer:
+            up = await hear(scene, Connected)
+            await send_cut(peer, stream, chance)
+            if chance.random() < 0.3:
+                peer.reset()
+            else:
+                peer.sock.close()
+        told, closed = await all_told(scene)
+        assert closed.reason in ENDS, seed
+        if closed.reason != "reset":  # which takes along what has not been read
+            if isinstance(framing, Raw):
+                assert b"".join(told) == stream, seed
+            else:
+                assert told[: len(frames)] == frames, seed
+        await up.alias.terminated()
+        assert alias.is_alive
+        scene.owner.stop()
+        await scene.owner.terminated()
+    assert system.dead_letters.count == 0
 
 
 @all_framings
-def test_a_server_that_is_fed_rubbish_still_serves_others(play: Play, framing: Framing) -> None:  # R7, E10
+async def test_a_server_that_is_fed_rubbish_still_serves_others(
+    system: ActorSystem, framing: Framing
+) -> None:  # R7, E10
     async def rubbish(address: Any, chance: random.Random) -> None:
         for _ in range(5):
             try:
@@ -107,78 +105,68 @@ def test_a_server_that_is_fed_rubbish_still_serves_others(play: Play, framing: F
             except OSError:  # it was closed before: that is what this is about
                 pass
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        server, alias = await serve(scene, handler=Echo, framing=framing)
-        feeding = [asyncio.create_task(rubbish(server.address, random.Random(seed))) for seed in range(8)]
-        word = framing.encode("seven!!" if isinstance(framing, Lines) and framing.encoding else b"seven!!")
-        for _ in range(20):
-            with await connect(server.address) as good:
-                await good.send(word)
-                assert await good.read(len(word)) == word
-        await asyncio.gather(*feeding)
-        await emptied(alias)
-        await system.settle()
-        assert system.actors() == [scene.probe.ref, scene.owner, alias]
-
-    play(program)
+    scene = Scene(system)
+    server, alias = await serve(scene, handler=Echo, framing=framing)
+    feeding = [asyncio.create_task(rubbish(server.address, random.Random(seed))) for seed in range(8)]
+    word = framing.encode("seven!!" if isinstance(framing, Lines) and framing.encoding else b"seven!!")
+    for _ in range(20):
+        with await connect(server.address) as good:
+            await good.send(word)
+            assert await good.read(len(word)) == word
+    await asyncio.gather(*feeding)
+    await emptied(alias)
+    await system.settle()
+    assert system.actors() == [scene.probe.ref, scene.owner, alias]
 
 
 @all_framings
-def test_single_bytes_are_as_good_as_a_stream(play: Play, framing: Framing) -> None:  # R7, E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        server, _ = await serve(scene, framing=framing)
-        frames = [frame for seed in range(10) for frame in good_frames(framing, random.Random(seed))]
-        stream = b"".join(framing.encode(frame) for frame in frames)
-        with await connect(server.address) as peer:
-            await hear(scene, Connected)
-            for place in range(len(stream)):
-                await peer.send(stream[place : place + 1])
-                await asyncio.sleep(0)
-        told, closed = await all_told(scene)
-        assert closed.reason == "eof"
-        if isinstance(framing, Raw):
-            assert b"".join(told) == stream
-        else:
-            assert told == frames
-
-    play(program)
-
-
-def test_messages_of_all_kinds_at_any_time_do_no_harm(play: Play) -> None:  # R7, E10
-    """An owner that writes, closes and hands on at random, while its peers come and go."""
-
-    async def program(system: ActorSystem) -> None:
-        chance = random.Random(7)
-        scene = Scene(system)
-        server, alias = await serve(scene, framing=LengthPrefixed(1), half_open=True, linger=0)
-        up: list[Any] = []
-        peers: list[Peer] = []
-        for _ in range(400):
-            act = chance.randrange(6)
-            if act == 0:
-                peers.append(await connect(server.address))
-            elif act == 1 and peers:
-                peer = peers.pop(chance.randrange(len(peers)))
-                peer.reset() if chance.random() < 0.5 else peer.sock.close()
-            elif act == 2 and peers:
-                chance.choice(peers).send_some(b"\x01x" * chance.randrange(50))
-            elif up:
-                chance.choice(up).tell(chance.choice([Write(b"x" * 200), Write(b"x" * 300), "nonsense", None]))
-            up += [heard.message.alias for heard in scene.probe.messages if _is_connected(heard)]
-            while scene.probe.messages:
-                await scene.probe.receive()
+async def test_single_bytes_are_as_good_as_a_stream(system: ActorSystem, framing: Framing) -> None:  # R7, E10
+    scene = Scene(system)
+    server, _ = await serve(scene, framing=framing)
+    frames = [frame for seed in range(10) for frame in good_frames(framing, random.Random(seed))]
+    stream = b"".join(framing.encode(frame) for frame in frames)
+    with await connect(server.address) as peer:
+        await hear(scene, Connected)
+        for place in range(len(stream)):
+            await peer.send(stream[place : place + 1])
             await asyncio.sleep(0)
-        for peer in peers:
-            peer.sock.close()
-        alias.stop()
-        await alias.terminated()
-        await system.settle()
-        assert scene.owner.is_alive
-        assert system.actors() == [scene.probe.ref, scene.owner]
+    told, closed = await all_told(scene)
+    assert closed.reason == "eof"
+    if isinstance(framing, Raw):
+        assert b"".join(told) == stream
+    else:
+        assert told == frames
 
-    play(program)
+
+async def test_messages_of_all_kinds_at_any_time_do_no_harm(system: ActorSystem) -> None:  # R7, E10
+    """An owner that writes, closes and hands on at random, while its peers come and go."""
+    chance = random.Random(7)
+    scene = Scene(system)
+    server, alias = await serve(scene, framing=LengthPrefixed(1), half_open=True, linger=0)
+    up: list[Any] = []
+    peers: list[Peer] = []
+    for _ in range(400):
+        act = chance.randrange(6)
+        if act == 0:
+            peers.append(await connect(server.address))
+        elif act == 1 and peers:
+            peer = peers.pop(chance.randrange(len(peers)))
+            peer.reset() if chance.random() < 0.5 else peer.sock.close()
+        elif act == 2 and peers:
+            chance.choice(peers).send_some(b"\x01x" * chance.randrange(50))
+        elif up:
+            chance.choice(up).tell(chance.choice([Write(b"x" * 200), Write(b"x" * 300), "nonsense", None]))
+        up += [heard.message.alias for heard in scene.probe.messages if _is_connected(heard)]
+        while scene.probe.messages:
+            await scene.probe.receive()
+        await asyncio.sleep(0)
+    for peer in peers:
+        peer.sock.close()
+    alias.stop()
+    await alias.terminated()
+    await system.settle()
+    assert scene.owner.is_alive
+    assert system.actors() == [scene.probe.ref, scene.owner]
 
 
 def _is_connected(heard: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,11 +20,8 @@ from greenroom.meta import (
     Write,
 )
 from tests.gates import Event
-from tests.meta.cast import AsyncOwner, Scene
-from tests.meta.sockets.peers import connect, emptied, hear, hear_bytes, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.owners import AsyncOwner, Scene, emptied, hear, hear_bytes, serve
+from tests.meta.peers import connect
 
 PIECE = b"0123456789abcdef" * 4096
 LARGE = b"0123456789abcdef" * 1_000_000
@@ -42,35 +39,31 @@ def flood(address: Any, frames: int, go: threading.Event, done: threading.Event)
         assert sock.recv(1) == b""
 
 
-def test_a_peer_that_floods_is_held_up_and_nothing_is_lost(play: Play) -> None:  # E10
+async def test_a_peer_that_floods_is_held_up_and_nothing_is_lost(system: ActorSystem) -> None:  # E10
     frames = 12_000  # 12 MB: more than all buffers between the two
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=16))
-        gate, go, done = Event(), threading.Event(), threading.Event()
-        server, _ = await serve(scene, framing=FRAMED)
-        flooding = asyncio.create_task(asyncio.to_thread(flood, server.address, frames, go, done))
-        up = await hear(scene, Connected)
-        scene.owner.tell(lambda ctx: gate.wait())
-        go.set()
-        held_up = -1
-        while held_up != (held_up := (await up.alias.inspect("bytes_in"))["bytes_in"]):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # until nothing comes any more
-        assert not done.is_set()
-        assert held_up < 1_000_000
-        assert (await up.alias.inspect("frames_in"))["frames_in"] < 1000
-        gate.set()
-        for number in range(frames):
-            data = (await hear(scene, Received)).data
-            assert int.from_bytes(data[:4], "big") == number
-        assert await hear(scene, Closed) == Closed(up.alias, "eof")
-        await flooding
-        assert system.dead_letters.count == 0
-
-    play(program)
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=16))
+    gate, go, done = Event(), threading.Event(), threading.Event()
+    server, _ = await serve(scene, framing=FRAMED)
+    flooding = asyncio.create_task(asyncio.to_thread(flood, server.address, frames, go, done))
+    up = await hear(scene, Connected)
+    scene.owner.tell(lambda ctx: gate.wait())
+    go.set()
+    held_up = -1
+    while held_up != (held_up := (await up.alias.inspect("bytes_in"))["bytes_in"]):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)  # until nothing comes any more
+    assert not done.is_set()
+    assert held_up < 1_000_000
+    assert (await up.alias.inspect("frames_in"))["frames_in"] < 1000
+    gate.set()
+    for number in range(frames):
+        data = (await hear(scene, Received)).data
+        assert int.from_bytes(data[:4], "big") == number
+    assert await hear(scene, Closed) == Closed(up.alias, "eof")
+    await flooding
+    assert system.dead_letters.count == 0
 
 
-def test_a_slow_handler_holds_up_its_own_peer_alone(play: Play) -> None:  # E10
+async def test_a_slow_handler_holds_up_its_own_peer_alone(system: ActorSystem) -> None:  # E10
     gate = Event()
 
     class Slow(Actor[Any, Any]):
@@ -80,104 +73,91 @@ def test_a_slow_handler_holds_up_its_own_peer_alone(play: Play) -> None:  # E10
                     await gate.wait()
                 message.alias.tell(Write(message.data))
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        server, _ = await serve(scene, handler=Slow, mailbox=MailboxConfig(capacity=2), framing="lines")
-        with await connect(server.address) as slow, await connect(server.address) as quick:
-            sent = b"".join(b"slow %d\n" % number for number in range(50))
-            await slow.send(sent)
-            for number in range(20):
-                await quick.send(b"%03d\n" % number)
-                assert await quick.read(4) == b"%03d\n" % number
-            gate.set()
-            assert await slow.read(len(sent)) == sent
-
-    play(program)
+    scene = Scene(system)
+    server, _ = await serve(scene, handler=Slow, mailbox=MailboxConfig(capacity=2), framing="lines")
+    with await connect(server.address) as slow, await connect(server.address) as quick:
+        sent = b"".join(b"slow %d\n" % number for number in range(50))
+        await slow.send(sent)
+        for number in range(20):
+            await quick.send(b"%03d\n" % number)
+            assert await quick.read(4) == b"%03d\n" % number
+        gate.set()
+        assert await slow.read(len(sent)) == sent
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-def test_whatever_a_full_mailbox_does_with_others_a_connection_waits_for_room(play: Play, overflow: Any) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=3, overflow=overflow))
-        gate = Event()
-        server, _ = await serve(scene, framing=LengthPrefixed(1))
-        with await connect(server.address) as peer:
-            up = await hear(scene, Connected)
-            scene.owner.tell(lambda ctx: gate.wait())
-            await peer.send(b"".join(b"\x01%c" % number for number in range(100)))
-            while (await up.alias.inspect("frames_in"))["frames_in"] < 100:
-                pass
-            gate.set()
-            assert await hear_bytes(scene, 100) == bytes(range(100))
-        await hear(scene, Closed)
-
-    play(program)
-
-
-def test_what_waits_for_a_full_owner_comes_before_the_end_of_the_connection(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
-        gate = Event()
-        server, alias = await serve(scene, framing=LengthPrefixed(1))
-        with await connect(server.address) as peer:
-            up = await hear(scene, Connected)
-            scene.owner.tell(lambda ctx: gate.wait())
-            await peer.send(b"".join(b"\x01%c" % number for number in range(20)))
-            while (await up.alias.inspect("frames_in"))["frames_in"] < 20:
-                pass
-            up.alias.tell(Close(abort=True))
-            assert await peer.cut_off() == b""
+async def test_whatever_a_full_mailbox_does_with_others_a_connection_waits_for_room(
+    system: ActorSystem, overflow: Any
+) -> None:  # E10
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=3, overflow=overflow))
+    gate = Event()
+    server, _ = await serve(scene, framing=LengthPrefixed(1))
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        scene.owner.tell(lambda ctx: gate.wait())
+        await peer.send(b"".join(b"\x01%c" % number for number in range(100)))
+        while (await up.alias.inspect("frames_in"))["frames_in"] < 100:
+            pass
         gate.set()
-        assert await hear_bytes(scene, 20) == bytes(range(20))
-        assert await hear(scene, Closed) == Closed(up.alias, "closed")
-        await up.alias.terminated()
-        assert await alias.inspect("connections") == {"connections": 0}
-
-    play(program)
+        assert await hear_bytes(scene, 100) == bytes(range(100))
+    await hear(scene, Closed)
 
 
-def test_an_owner_that_was_full_hears_once_that_the_peer_writes_no_more(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
-        gate = Event()
-        server, _ = await serve(scene, framing=LengthPrefixed(1), half_open=True)
-        with await connect(server.address) as peer:
-            up = await hear(scene, Connected)
-            scene.owner.tell(lambda ctx: gate.wait())
-            await peer.send(b"\1a\1b")
-            while (await up.alias.inspect("frames_in"))["frames_in"] < 2:
-                pass
-            peer.end()  # the mailbox is full, and nothing else waits
-            await asyncio.sleep(0.02)  # long enough, mostly; if it is not, the test is easier to pass
-            gate.set()
-            assert await hear_bytes(scene, 2) == b"ab"
-            assert await hear(scene, PeerClosed) == PeerClosed(up.alias)
-            await up.alias.ask(Write(b"bye"))
-            up.alias.tell(Close())
-            assert await peer.rest() == b"\3bye"
-        assert await hear(scene, Closed) == Closed(up.alias, "closed")
-
-    play(program)
+async def test_what_waits_for_a_full_owner_comes_before_the_end_of_the_connection(system: ActorSystem) -> None:  # E10
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
+    gate = Event()
+    server, alias = await serve(scene, framing=LengthPrefixed(1))
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        scene.owner.tell(lambda ctx: gate.wait())
+        await peer.send(b"".join(b"\x01%c" % number for number in range(20)))
+        while (await up.alias.inspect("frames_in"))["frames_in"] < 20:
+            pass
+        up.alias.tell(Close(abort=True))
+        assert await peer.cut_off() == b""
+    gate.set()
+    assert await hear_bytes(scene, 20) == bytes(range(20))
+    assert await hear(scene, Closed) == Closed(up.alias, "closed")
+    await up.alias.terminated()
+    assert await alias.inspect("connections") == {"connections": 0}
 
 
-def test_an_owner_that_ends_with_a_full_mailbox_takes_its_connection_along(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        gate = Event()
+async def test_an_owner_that_was_full_hears_once_that_the_peer_writes_no_more(system: ActorSystem) -> None:  # E10
+    scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=2))
+    gate = Event()
+    server, _ = await serve(scene, framing=LengthPrefixed(1), half_open=True)
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        scene.owner.tell(lambda ctx: gate.wait())
+        await peer.send(b"\1a\1b")
+        while (await up.alias.inspect("frames_in"))["frames_in"] < 2:
+            pass
+        peer.end()  # the mailbox is full, and nothing else waits
+        await asyncio.sleep(0.02)  # long enough, mostly; if it is not, the test is easier to pass
+        gate.set()
+        assert await hear_bytes(scene, 2) == b"ab"
+        assert await hear(scene, PeerClosed) == PeerClosed(up.alias)
+        await up.alias.ask(Write(b"bye"))
+        up.alias.tell(Close())
+        assert await peer.rest() == b"\3bye"
+    assert await hear(scene, Closed) == Closed(up.alias, "closed")
 
-        class Stuck(Actor[Any, Any]):
-            async def receive(self, message: Any) -> None:
-                await gate.wait()
-                self.ctx.stop()
 
-        scene = Scene(system)
-        options: dict[str, Any] = {"mailbox": MailboxConfig(capacity=2), "framing": LengthPrefixed(1)}
-        server, alias = await serve(scene, handler=Stuck, **options)
-        with await connect(server.address) as peer:
-            await peer.send(b"\1x" * 1000)
-            while system.ledger().queued < 2:  # noqa: ASYNC110 - nobody is told
-                await asyncio.sleep(0)
-            gate.set()
-            assert await peer.cut_off() == b""
-        await emptied(alias)
+async def test_an_owner_that_ends_with_a_full_mailbox_takes_its_connection_along(system: ActorSystem) -> None:  # E10
+    gate = Event()
 
-    play(program)
+    class Stuck(Actor[Any, Any]):
+        async def receive(self, message: Any) -> None:
+            await gate.wait()
+            self.ctx.stop()
+
+    scene = Scene(system)
+    options: dict[str, Any] = {"mailbox": MailboxConfig(capacity=2), "framing": LengthPrefixed(1)}
+    server, alias = await serve(scene, handler=Stuck, **options)
+    with await connect(server.address) as peer:
+        await peer.send(b"\1x" * 1000)
+        while system.ledger().queued < 2:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0)
+        gate.set()
+        assert await peer.cut_off() == b""
+    await emptied(alias)

@@ -17,7 +17,7 @@ from greenroom.errors import ConfigError, WrongThread
 from greenroom.meta import Close, SignalReceived, SignalSource
 from greenroom.testing import TestProbe
 from tests.gates import Gate, turns
-from tests.meta.cast import AsyncOwner, Owner, Ref, Scene, Try
+from tests.meta.owners import AsyncOwner, Owner, Ref, Scene, Try
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -67,199 +67,171 @@ def test_signals_come_as_messages(play: Play, handled: list[int]) -> None:  # E1
     assert handled == [signal.SIGHUP]
 
 
-def test_somebody_else_can_be_told_and_it_comes_from_the_source(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe, scene = TestProbe(system), Scene(system)
-        alias = await scene.spawn(SignalSource(signal.SIGUSR1, owner=probe.ref))
-        send(signal.SIGUSR1)
-        await probe.expect(SignalReceived(alias, signal.SIGUSR1))
-        assert probe.last_sender == alias
-        await scene.probe.expect_no()
-        probe.ref.stop()
-        await alias.terminated()
-
-    play(program)
+async def test_somebody_else_can_be_told_and_it_comes_from_the_source(system: ActorSystem) -> None:  # E10
+    probe, scene = TestProbe(system), Scene(system)
+    alias = await scene.spawn(SignalSource(signal.SIGUSR1, owner=probe.ref))
+    send(signal.SIGUSR1)
+    await probe.expect(SignalReceived(alias, signal.SIGUSR1))
+    assert probe.last_sender == alias
+    await scene.probe.expect_no()
+    probe.ref.stop()
+    await alias.terminated()
 
 
-def test_the_number_of_a_signal_is_as_good_as_its_name(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        await scene.spawn(SignalSource(int(signal.SIGUSR1)))
-        send(signal.SIGUSR1)
-        assert (await scene.heard()).signal is signal.SIGUSR1
-
-    play(program)
+async def test_the_number_of_a_signal_is_as_good_as_its_name(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    await scene.spawn(SignalSource(int(signal.SIGUSR1)))
+    send(signal.SIGUSR1)
+    assert (await scene.heard()).signal is signal.SIGUSR1
 
 
-def test_a_signal_that_is_named_twice_is_told_once(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(SignalSource(signal.SIGUSR1, signal.SIGUSR1))
-        send(signal.SIGUSR1)
-        send(signal.SIGUSR2)  # to its former handler, which is called in order
+async def test_a_signal_that_is_named_twice_is_told_once(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    alias = await scene.spawn(SignalSource(signal.SIGUSR1, signal.SIGUSR1))
+    send(signal.SIGUSR1)
+    send(signal.SIGUSR2)  # to its former handler, which is called in order
+    assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
+    await scene.probe.expect_no()
+    assert await alias.inspect(timeout=None) == {"SIGUSR1": 1}
+
+
+async def test_several_sources_may_wait_for_one_signal(system: ActorSystem, handled: list[int]) -> None:  # E10
+    scenes = [Scene(system) for _ in range(3)]
+    aliases = [await scene.spawn(SignalSource(signal.SIGUSR1)) for scene in scenes]
+    send(signal.SIGUSR1)
+    for scene, alias in zip(scenes, aliases, strict=True):
         assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
-        await scene.probe.expect_no()
-        assert await alias.inspect(timeout=None) == {"SIGUSR1": 1}
-
-    play(program)
-
-
-def test_several_sources_may_wait_for_one_signal(play: Play, handled: list[int]) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scenes = [Scene(system) for _ in range(3)]
-        aliases = [await scene.spawn(SignalSource(signal.SIGUSR1)) for scene in scenes]
-        send(signal.SIGUSR1)
-        for scene, alias in zip(scenes, aliases, strict=True):
-            assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
-        aliases[0].stop()  # the first, which was there before the others
-        await aliases[0].terminated()
-        send(signal.SIGUSR1)
-        for scene, alias in list(zip(scenes, aliases, strict=True))[1:]:
-            assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
-        for alias in aliases[1:]:
-            alias.tell(Close())
-            assert (await alias.terminated()).kind is ExitKind.NORMAL
-        assert handled == []
-        send(signal.SIGUSR1)
-        assert handled == [signal.SIGUSR1]
-        again = await scenes[0].spawn(SignalSource(signal.SIGUSR1))
-        send(signal.SIGUSR1)
-        message = (await scenes[0].probe.fish(lambda one: hasattr(one, "message"))).message
-        assert message == SignalReceived(again, signal.SIGUSR1)
-        assert handled == [signal.SIGUSR1]
-
-    play(program)
+    aliases[0].stop()  # the first, which was there before the others
+    await aliases[0].terminated()
+    send(signal.SIGUSR1)
+    for scene, alias in list(zip(scenes, aliases, strict=True))[1:]:
+        assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
+    for alias in aliases[1:]:
+        alias.tell(Close())
+        assert (await alias.terminated()).kind is ExitKind.NORMAL
+    assert handled == []
+    send(signal.SIGUSR1)
+    assert handled == [signal.SIGUSR1]
+    again = await scenes[0].spawn(SignalSource(signal.SIGUSR1))
+    send(signal.SIGUSR1)
+    message = (await scenes[0].probe.fish(lambda one: hasattr(one, "message"))).message
+    assert message == SignalReceived(again, signal.SIGUSR1)
+    assert handled == [signal.SIGUSR1]
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "close", "owner stopped", "owner killed", "owner failed"])
-def test_however_it_ends_the_signal_does_again_what_it_did(play: Play, handled: list[int], how: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(SignalSource(signal.SIGUSR1, signal.SIGHUP))
-        owner = scene.owner
-        {
-            "stop": alias.stop,
-            "kill": alias.kill,
-            "close": lambda: alias.tell(Close()),
-            "owner stopped": owner.stop,
-            "owner killed": owner.kill,
-            "owner failed": lambda: owner.fail(ValueError("bad")),
-        }[how]()
-        await alias.terminated()
-        send(signal.SIGHUP)
-        assert handled == [signal.SIGHUP]
-
-    play(program)
+async def test_however_it_ends_the_signal_does_again_what_it_did(
+    system: ActorSystem, handled: list[int], how: str
+) -> None:  # E10
+    scene = Scene(system)
+    alias = await scene.spawn(SignalSource(signal.SIGUSR1, signal.SIGHUP))
+    owner = scene.owner
+    {
+        "stop": alias.stop,
+        "kill": alias.kill,
+        "close": lambda: alias.tell(Close()),
+        "owner stopped": owner.stop,
+        "owner killed": owner.kill,
+        "owner failed": lambda: owner.fail(ValueError("bad")),
+    }[how]()
+    await alias.terminated()
+    send(signal.SIGHUP)
+    assert handled == [signal.SIGHUP]
 
 
 @pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL], ids=["ignored", "default"])
-def test_a_signal_that_was_ignored_is_ignored_again(play: Play, before: Any) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
+async def test_a_signal_that_was_ignored_is_ignored_again(system: ActorSystem, before: Any) -> None:  # E10
+    scene = Scene(system)
+    kept = signal.signal(signal.SIGUSR2, before)
+    try:
+        alias = await scene.spawn(SignalSource(signal.SIGUSR2))
+        send(signal.SIGUSR2)
+        assert await scene.heard() == SignalReceived(alias, signal.SIGUSR2)
+        alias.stop()
+        await alias.terminated()
+        assert signal.getsignal(signal.SIGUSR2) == before
+    finally:
+        signal.signal(signal.SIGUSR2, kept)
+
+
+async def test_a_signal_that_the_event_loop_handles_is_refused_and_stays_as_it_is(system: ActorSystem) -> None:  # E10
+    aio = asyncio.get_running_loop()
+    came = asyncio.Event()
+    kept = signal.getsignal(signal.SIGUSR1)
+    aio.add_signal_handler(signal.SIGUSR1, came.set)
+    try:
         scene = Scene(system)
-        kept = signal.signal(signal.SIGUSR2, before)
-        try:
-            alias = await scene.spawn(SignalSource(signal.SIGUSR2))
-            send(signal.SIGUSR2)
-            assert await scene.heard() == SignalReceived(alias, signal.SIGUSR2)
-            alias.stop()
-            await alias.terminated()
-            assert signal.getsignal(signal.SIGUSR2) == before
-        finally:
-            signal.signal(signal.SIGUSR2, kept)
-
-    play(program)
-
-
-def test_a_signal_that_the_event_loop_handles_is_refused_and_stays_as_it_is(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        aio = asyncio.get_running_loop()
-        came = asyncio.Event()
-        kept = signal.getsignal(signal.SIGUSR1)
-        aio.add_signal_handler(signal.SIGUSR1, came.set)
-        try:
-            scene = Scene(system)
-            with pytest.raises(ConfigError, match=r"SIGUSR1.*add_signal_handler"):
-                await scene.spawn(SignalSource(signal.SIGHUP, signal.SIGUSR1))
-            send(signal.SIGUSR1)
-            await came.wait()
-            await scene.probe.expect_no()
-        finally:
-            aio.remove_signal_handler(signal.SIGUSR1)
-            signal.signal(signal.SIGUSR1, kept)
-        alias = await scene.spawn(SignalSource(signal.SIGUSR1))
+        with pytest.raises(ConfigError, match=r"SIGUSR1.*add_signal_handler"):
+            await scene.spawn(SignalSource(signal.SIGHUP, signal.SIGUSR1))
         send(signal.SIGUSR1)
-        assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
+        await came.wait()
+        await scene.probe.expect_no()
+    finally:
+        aio.remove_signal_handler(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, kept)
+    alias = await scene.spawn(SignalSource(signal.SIGUSR1))
+    send(signal.SIGUSR1)
+    assert await scene.heard() == SignalReceived(alias, signal.SIGUSR1)
 
-    play(program)
 
-
-def test_a_handler_that_the_program_has_set_since_stays(play: Play) -> None:  # E10
+async def test_a_handler_that_the_program_has_set_since_stays(system: ActorSystem) -> None:  # E10
     came: list[int] = []
 
     def later(number: int, frame: object) -> None:
         came.append(number)
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        kept = signal.getsignal(signal.SIGUSR1)
-        alias = await scene.spawn(SignalSource(signal.SIGUSR1))
-        signal.signal(signal.SIGUSR1, later)
-        try:
-            alias.stop()
-            await alias.terminated()
-            assert signal.getsignal(signal.SIGUSR1) is later
-            send(signal.SIGUSR1)
-            assert came == [signal.SIGUSR1]
-        finally:
-            signal.signal(signal.SIGUSR1, kept)
-
-    play(program)
+    scene = Scene(system)
+    kept = signal.getsignal(signal.SIGUSR1)
+    alias = await scene.spawn(SignalSource(signal.SIGUSR1))
+    signal.signal(signal.SIGUSR1, later)
+    try:
+        alias.stop()
+        await alias.terminated()
+        assert signal.getsignal(signal.SIGUSR1) is later
+        send(signal.SIGUSR1)
+        assert came == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, kept)
 
 
-def test_a_forked_child_has_its_signals_to_itself(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        kept = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        try:
-            await scene.spawn(SignalSource(signal.SIGUSR1))
-            child = os.fork()
-            if child == 0:
-                send(signal.SIGUSR1)  # ends it
-                os._exit(0)
-            _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - it ends at once
-            assert os.waitstatus_to_exitcode(status) == -signal.SIGUSR1
-            await scene.owner.ask(Try(lambda ctx: None), timeout=None)
-            scene.owner.stop()
-            await scene.owner.terminated()
-        finally:
-            signal.signal(signal.SIGUSR1, kept)
-
-    play(program)
+async def test_a_forked_child_has_its_signals_to_itself(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    kept = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    try:
+        await scene.spawn(SignalSource(signal.SIGUSR1))
+        child = os.fork()
+        if child == 0:
+            send(signal.SIGUSR1)  # ends it
+            os._exit(0)
+        _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - it ends at once
+        assert os.waitstatus_to_exitcode(status) == -signal.SIGUSR1
+        await scene.owner.ask(Try(lambda ctx: None), timeout=None)
+        scene.owner.stop()
+        await scene.owner.terminated()
+    finally:
+        signal.signal(signal.SIGUSR1, kept)
 
 
-def test_an_owner_whose_mailbox_is_full_is_no_trouble_for_others(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
+async def test_an_owner_whose_mailbox_is_full_is_no_trouble_for_others(system: ActorSystem) -> None:  # E10
+    gate = Gate()
 
-        async def wait(_: Any) -> None:
-            await gate
+    async def wait(_: Any) -> None:
+        await gate
 
-        busy, scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=1)), Scene(system)
-        first = await busy.spawn(SignalSource(signal.SIGUSR1))
-        second = await scene.spawn(SignalSource(signal.SIGUSR1))
-        busy.owner.tell(wait)
-        await turns(50)
-        for _ in range(4):
-            send(signal.SIGUSR1)
-            assert await scene.heard() == SignalReceived(second, signal.SIGUSR1)
-        gate.set_result(None)
-        assert await busy.heard() == SignalReceived(first, signal.SIGUSR1)
-        await system.settle()
-        busy.probe.ignore(lambda one: True)
+    busy, scene = Scene(system, AsyncOwner, mailbox=MailboxConfig(capacity=1)), Scene(system)
+    first = await busy.spawn(SignalSource(signal.SIGUSR1))
+    second = await scene.spawn(SignalSource(signal.SIGUSR1))
+    busy.owner.tell(wait)
+    await turns(50)
+    for _ in range(4):
         send(signal.SIGUSR1)
         assert await scene.heard() == SignalReceived(second, signal.SIGUSR1)
-
-    play(program)
+    gate.set_result(None)
+    assert await busy.heard() == SignalReceived(first, signal.SIGUSR1)
+    await system.settle()
+    busy.probe.ignore(lambda one: True)
+    send(signal.SIGUSR1)
+    assert await scene.heard() == SignalReceived(second, signal.SIGUSR1)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import os
+import socket
 import struct
 import tracemalloc
 import zlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.meta.web.peers import Browser, Reply, connect
+from tests.meta.peers import PATIENCE
+from tests.meta.web.browser import Browser, Reply, connect
 from tests.meta.web.stage import Stage
 
 __all__ = [
@@ -32,6 +36,7 @@ __all__ = [
     "frame",
     "handshake",
     "open_socket",
+    "raw_server",
 ]
 
 NO_TAKEOVER: dict[str, Any] = {"sec_websocket_extensions": "permessage-deflate; client_no_context_takeover"}
@@ -224,3 +229,30 @@ async def open_socket(
         peer.sock.close()
         raise
     return peer
+
+
+@contextlib.asynccontextmanager
+async def raw_server() -> AsyncIterator[tuple[Callable[..., Any], str]]:
+    """A socket that answers handshakes as a test says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        async def accept(
+            answer: bytes | None = None, early: bytes = b"", extensions: str | None = None
+        ) -> WebSocketPeer:
+            async with asyncio.timeout(PATIENCE):
+                sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+            peer = WebSocketPeer(sock)
+            head = (await peer.read_until(b"\r\n\r\n")).decode()
+            key = next(
+                line.split(": ")[1] for line in head.splitlines() if line.lower().startswith("sec-websocket-key")
+            )
+            if answer is None:
+                lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+                if extensions is not None:
+                    lines.append(f"Sec-WebSocket-Extensions: {extensions}")
+                answer = "\r\n".join([*lines, f"Sec-WebSocket-Accept: {accept_key(key)}", "", ""]).encode()
+            await peer.send(answer + early)
+            return peer
+
+        yield accept, f"ws://127.0.0.1:{listener.getsockname()[1]}/"

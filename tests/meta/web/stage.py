@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
-from greenroom import Actor, ActorRef, ActorSystem, Alias, Context
+from greenroom import Actor, ActorSystem, Alias, Context
 from greenroom.errors import HttpError
-from greenroom.meta import HttpRequest, MetaOptions, Received, WebServer, Write
+from greenroom.meta import HttpRequest, MetaOptions, Received, WebServer, WebSocketClient, Write
 from greenroom.testing import TestProbe
+from tests.meta.owners import Ref
+from tests.meta.peers import PATIENCE
 
-__all__ = ["PATIENCE", "Answer", "AsyncAnswer", "Echo", "Owner", "Ref", "Reporter", "Stage", "do", "serve", "until"]
-
-PATIENCE = 30.0
-"""Seconds that something may take which happens at once."""
-
-Ref = ActorRef[Any, Any]
+__all__ = ["Answer", "AsyncAnswer", "Client", "Owner", "Reporter", "Stage", "begin", "do", "serve", "until"]
 
 
 class Owner(Actor[Any, Any]):
@@ -109,14 +106,6 @@ class AsyncAnswer(Actor[HttpRequest, Any]):
         return await self.answer(request)
 
 
-class Echo(Actor[Any, Any]):
-    """Writes back what a WebSocket receives."""
-
-    def receive(self, message: Any) -> None:
-        if isinstance(message, Received):
-            message.alias.tell(Write(message.data))
-
-
 class Reporter(Actor[Any, Any]):
     """Echoes, tells a witness what it hears and who it is, and fails or stops when it is told to."""
 
@@ -132,3 +121,25 @@ class Reporter(Actor[Any, Any]):
                 self.ctx.stop()
             else:
                 message.alias.tell(Write(message.data))
+
+
+class Client:
+    """A client, and a probe that hears what its owner hears."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.probe = TestProbe(system)
+        self.owner: Ref = system.spawn(Owner, self.probe.ref)
+        self.alias: Alias
+
+    async def begin(self, url: str, **options: Any) -> Client:
+        client = WebSocketClient(url, **options)
+        self.alias = await do(self.owner, lambda ctx: ctx.spawn_meta(client))
+        return self
+
+    async def stop(self) -> None:
+        self.alias.stop()
+        await self.alias.terminated()
+
+
+async def begin(system: ActorSystem, url: str, **options: Any) -> Client:
+    return await Client(system).begin(url, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,11 +12,8 @@ from greenroom.errors import HttpError
 from greenroom.meta import HttpRequest, HttpResponse
 from greenroom.meta.web.messages import response_of
 from greenroom.testing import TestProbe, capture_logs
-from tests.meta.web.peers import connect, fetch, request
+from tests.meta.web.browser import connect, fetch, request
 from tests.meta.web.stage import Answer, AsyncAnswer, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
 BYTES = "application/octet-stream"
@@ -48,64 +45,52 @@ ANSWERS: list[tuple[str, Any, int, bytes, str | None]] = [
 @pytest.mark.parametrize(
     ("answer", "status", "body", "kind"), [row[1:] for row in ANSWERS], ids=[r[0] for r in ANSWERS]
 )
-def test_what_an_actor_answers_is_the_response(
-    play: Play, answer: Any, status: int, body: bytes, kind: str | None
+async def test_what_an_actor_answers_is_the_response(
+    system: ActorSystem, answer: Any, status: int, body: bytes, kind: str | None
 ) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        async def answering(asked: HttpRequest) -> Any:
-            await asyncio.sleep(0)
-            return answer
+    async def answering(asked: HttpRequest) -> Any:
+        await asyncio.sleep(0)
+        return answer
 
-        sync, later = system.spawn(Answer, lambda asked: answer), system.spawn(AsyncAnswer, answering)
-        stage = await serve(system, {"/": sync, "/async": later})
-        async with await connect(stage) as peer:
-            for path in ("/", "/async", "/"):
-                reply = await peer.ask(path=path)
-                assert (reply.status, reply.body, reply.headers.get("content-type")) == (status, body, kind)
-                head = await peer.ask("HEAD", path)
-                assert (head.status, head.headers.get("content-type")) == (status, kind)
-                if status not in (204, 304):
-                    assert head.headers["content-length"] == reply.headers["content-length"] == str(len(body))
-
-    play(program)
+    sync, later = system.spawn(Answer, lambda asked: answer), system.spawn(AsyncAnswer, answering)
+    stage = await serve(system, {"/": sync, "/async": later})
+    with await connect(stage) as peer:
+        for path in ("/", "/async", "/"):
+            reply = await peer.ask(path=path)
+            assert (reply.status, reply.body, reply.headers.get("content-type")) == (status, body, kind)
+            head = await peer.ask("HEAD", path)
+            assert (head.status, head.headers.get("content-type")) == (status, kind)
+            if status not in (204, 304):
+                assert head.headers["content-length"] == reply.headers["content-length"] == str(len(body))
 
 
-def test_headers_are_sent_as_they_are_given(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        cookies = HttpResponse(b"", headers=[("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("X-Ümlaut"[:2] + "u", "ü")])
-        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: cookies)})
-        reply = await fetch(stage)
-        assert [value for name, value in reply.all_headers if name == "set-cookie"] == ["a=1", "b=2"]
-        assert reply.headers["x-u"] == "ü"
-
-    play(program)
+async def test_headers_are_sent_as_they_are_given(system: ActorSystem) -> None:  # E10
+    cookies = HttpResponse(b"", headers=[("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("X-Ümlaut"[:2] + "u", "ü")])
+    stage = await serve(system, {"/": system.spawn(Answer, lambda asked: cookies)})
+    reply = await fetch(stage)
+    assert [value for name, value in reply.all_headers if name == "set-cookie"] == ["a=1", "b=2"]
+    assert reply.headers["x-u"] == "ü"
 
 
-def test_an_actor_can_have_the_connection_closed_and_set_the_date(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        answer = HttpResponse(b"bye", headers={"Connection": "close", "Date": "then"})
-        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: answer)})
-        async with await connect(stage) as peer:
-            reply = await peer.ask()
-            assert (reply.body, reply.headers["date"]) == (b"bye", "then")
-            assert await peer.rest() == b""
-
-    play(program)
+async def test_an_actor_can_have_the_connection_closed_and_set_the_date(system: ActorSystem) -> None:  # E10
+    answer = HttpResponse(b"bye", headers={"Connection": "close", "Date": "then"})
+    stage = await serve(system, {"/": system.spawn(Answer, lambda asked: answer)})
+    with await connect(stage) as peer:
+        reply = await peer.ask()
+        assert (reply.body, reply.headers["date"]) == (b"bye", "then")
+        assert await peer.rest() == b""
 
 
 @pytest.mark.parametrize("answer", [5, 1.5, True, object(), {1, 2}, (1, 2), HttpRequest, {"a": object()}, [b"bytes"]])
-def test_what_is_no_response_is_a_500(play: Play, answer: Any) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        actor = system.spawn(Answer, lambda asked: answer)
-        stage = await serve(system, {"/": actor, "/ok": system.spawn(Answer, lambda asked: "ok")})
-        async with await connect(stage) as peer:
-            with capture_logs() as logs:
-                assert (await peer.ask()).status == 500
-            assert [one for one in logs.records if one.levelname == "ERROR"]
-            assert (await peer.ask(path="/ok")).text == "ok"
-        assert actor.is_alive
-
-    play(program)
+async def test_what_is_no_response_is_a_500(system: ActorSystem, answer: Any) -> None:  # E10
+    actor = system.spawn(Answer, lambda asked: answer)
+    stage = await serve(system, {"/": actor, "/ok": system.spawn(Answer, lambda asked: "ok")})
+    with await connect(stage) as peer:
+        with capture_logs() as logs:
+            assert (await peer.ask()).status == 500
+        assert [one for one in logs.records if one.levelname == "ERROR"]
+        assert (await peer.ask(path="/ok")).text == "ok"
+    assert actor.is_alive
 
 
 @pytest.mark.parametrize(
@@ -131,67 +116,59 @@ def test_what_is_no_response_is_a_500(play: Play, answer: Any) -> None:  # E10
         *("too short", "too long", "a dict"),
     ],
 )
-def test_a_response_that_cannot_be_written_is_a_500_and_says_so(play: Play, answer: HttpResponse) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/": system.spawn(Answer, lambda asked: answer)})
-        async with await connect(stage) as peer:
-            with capture_logs() as logs:
-                await peer.send(request())
-                said = await peer.head()
-            assert said.status == 500, said
-            assert "set-cookie" not in said.headers
-            assert any("cannot be written" in one.getMessage() for one in logs.records)
-
-    play(program)
+async def test_a_response_that_cannot_be_written_is_a_500_and_says_so(
+    system: ActorSystem, answer: HttpResponse
+) -> None:  # E10
+    stage = await serve(system, {"/": system.spawn(Answer, lambda asked: answer)})
+    with await connect(stage) as peer:
+        with capture_logs() as logs:
+            await peer.send(request())
+            said = await peer.head()
+        assert said.status == 500, said
+        assert "set-cookie" not in said.headers
+        assert any("cannot be written" in one.getMessage() for one in logs.records)
 
 
 @pytest.mark.parametrize("length", ["3", "30"])
-def test_pieces_of_another_length_than_was_said_break_off_and_harm_nobody(play: Play, length: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        answer = HttpResponse([b"12345", b"67890"], headers={"content-length": length})
-        routes = {"/": system.spawn(Answer, lambda asked: answer), "/ok": system.spawn(Answer, lambda asked: "ok")}
-        stage = await serve(system, routes)
-        async with await connect(stage) as peer:
-            with capture_logs() as logs:
-                await peer.send(request())
-                said = await peer.cut_off()
-            assert len(said.partition(b"\r\n\r\n")[2]) <= int(length)
-            assert any("broke off" in one.getMessage() for one in logs.records)
-        assert (await fetch(stage, path="/ok")).text == "ok"
-
-    play(program)
-
-
-def test_an_http_error_among_the_answers_is_a_response(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        def answer(asked: HttpRequest) -> Any:
-            raise HttpError(int(asked.params["status"]), asked.query.get("text", ""))
-
-        actor = system.spawn(Answer, answer)
-        stage = await serve(system, {"/{status}": actor})
-        async with await connect(stage) as peer:
-            reply = await peer.ask(path="/404?text=no+such+book")
-            assert (reply.status, reply.text.strip(), reply.headers["content-type"]) == (404, "no such book", TEXT)
-            assert (await peer.ask(path="/403")).text.strip() == "Forbidden"
-            assert (await peer.ask(path="/599?text=odd")).status == 599
-            assert (await peer.ask(path="/503?text=busy")).status == 503
-        assert actor.is_alive
-
-    play(program)
+async def test_pieces_of_another_length_than_was_said_break_off_and_harm_nobody(
+    system: ActorSystem, length: str
+) -> None:  # E10
+    answer = HttpResponse([b"12345", b"67890"], headers={"content-length": length})
+    routes = {"/": system.spawn(Answer, lambda asked: answer), "/ok": system.spawn(Answer, lambda asked: "ok")}
+    stage = await serve(system, routes)
+    with await connect(stage) as peer:
+        with capture_logs() as logs:
+            await peer.send(request())
+            said = await peer.cut_off()
+        assert len(said.partition(b"\r\n\r\n")[2]) <= int(length)
+        assert any("broke off" in one.getMessage() for one in logs.records)
+    assert (await fetch(stage, path="/ok")).text == "ok"
 
 
-def test_an_http_error_that_an_async_actor_raises_is_a_response(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        async def answer(asked: HttpRequest) -> Any:
-            await asyncio.sleep(0)
-            raise HttpError(409, "taken")
+async def test_an_http_error_among_the_answers_is_a_response(system: ActorSystem) -> None:  # E10
+    def answer(asked: HttpRequest) -> Any:
+        raise HttpError(int(asked.params["status"]), asked.query.get("text", ""))
 
-        actor = system.spawn(AsyncAnswer, answer)
-        stage = await serve(system, {"/": actor})
-        assert (await fetch(stage)).status == 409
-        assert actor.is_alive
+    actor = system.spawn(Answer, answer)
+    stage = await serve(system, {"/{status}": actor})
+    with await connect(stage) as peer:
+        reply = await peer.ask(path="/404?text=no+such+book")
+        assert (reply.status, reply.text.strip(), reply.headers["content-type"]) == (404, "no such book", TEXT)
+        assert (await peer.ask(path="/403")).text.strip() == "Forbidden"
+        assert (await peer.ask(path="/599?text=odd")).status == 599
+        assert (await peer.ask(path="/503?text=busy")).status == 503
+    assert actor.is_alive
 
-    play(program)
+
+async def test_an_http_error_that_an_async_actor_raises_is_a_response(system: ActorSystem) -> None:  # E10
+    async def answer(asked: HttpRequest) -> Any:
+        await asyncio.sleep(0)
+        raise HttpError(409, "taken")
+
+    actor = system.spawn(AsyncAnswer, answer)
+    stage = await serve(system, {"/": actor})
+    assert (await fetch(stage)).status == 409
+    assert actor.is_alive
 
 
 class Failing(Actor[HttpRequest, Any]):
@@ -206,111 +183,93 @@ class Failing(Actor[HttpRequest, Any]):
 
 
 @pytest.mark.parametrize("path", ["/", "/error"])
-def test_an_actor_that_fails_is_a_500_that_gives_nothing_away(play: Play, path: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        actor = system.spawn(Failing)
-        stage = await serve(system, {"/*": actor})
-        async with await connect(stage) as peer:
-            reply = await peer.ask(path=path)
-            # An HttpError may pass as the answer it is; anything else is nobody's business.
-            assert reply.status == 500 or (path == "/error" and reply.status == 404)
-            assert reply.status == 404 or "secret" not in reply.text
-            await actor.terminated()
-            assert (await peer.ask(path="/fine")).status == 503  # it is stopped, as its supervision has it
-
-    play(program)
-
-
-def test_an_actor_that_is_started_again_answers_again(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        actor = system.spawn(Failing, supervision=Supervision())
-        stage = await serve(system, {"/*": actor})
-        async with await connect(stage) as peer:
-            assert (await peer.ask()).status == 500
-            assert (await peer.ask(path="/fine")).text == "fine"
-
-    play(program)
-
-
-def test_an_actor_that_has_ended_is_a_503(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        actor = system.spawn(Failing)
-        stage = await serve(system, {"/": actor})
-        actor.stop()
+async def test_an_actor_that_fails_is_a_500_that_gives_nothing_away(system: ActorSystem, path: str) -> None:  # E10
+    actor = system.spawn(Failing)
+    stage = await serve(system, {"/*": actor})
+    with await connect(stage) as peer:
+        reply = await peer.ask(path=path)
+        # An HttpError may pass as the answer it is; anything else is nobody's business.
+        assert reply.status == 500 or (path == "/error" and reply.status == 404)
+        assert reply.status == 404 or "secret" not in reply.text
         await actor.terminated()
-        async with await connect(stage) as peer:
-            for _ in range(2):
-                reply = await peer.ask()
-                assert reply.status == 503
-                assert int(reply.headers["retry-after"]) > 0
-
-    play(program)
+        assert (await peer.ask(path="/fine")).status == 503  # it is stopped, as its supervision has it
 
 
-def test_an_actor_that_ends_while_it_is_asked_is_a_503(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered = asyncio.Event()
-
-        async def never(asked: HttpRequest) -> None:
-            entered.set()
-            await asyncio.Event().wait()
-
-        actor = system.spawn(AsyncAnswer, never)
-        stage = await serve(system, {"/": actor})
-        async with await connect(stage) as peer:
-            await peer.send(request())
-            await entered.wait()
-            actor.kill()
-            assert (await peer.reply()).status == 503
-
-    play(program)
+async def test_an_actor_that_is_started_again_answers_again(system: ActorSystem) -> None:  # E10
+    actor = system.spawn(Failing, supervision=Supervision())
+    stage = await serve(system, {"/*": actor})
+    with await connect(stage) as peer:
+        assert (await peer.ask()).status == 500
+        assert (await peer.ask(path="/fine")).text == "fine"
 
 
-def test_an_actor_with_a_full_mailbox_is_a_503(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered, gate = asyncio.Event(), asyncio.Event()
+async def test_an_actor_that_has_ended_is_a_503(system: ActorSystem) -> None:  # E10
+    actor = system.spawn(Failing)
+    stage = await serve(system, {"/": actor})
+    actor.stop()
+    await actor.terminated()
+    with await connect(stage) as peer:
+        for _ in range(2):
+            reply = await peer.ask()
+            assert reply.status == 503
+            assert int(reply.headers["retry-after"]) > 0
 
-        async def wait(asked: HttpRequest) -> str:
-            entered.set()
-            await gate.wait()
-            return "done"
 
-        actor = system.spawn(AsyncAnswer, wait, mailbox=MailboxConfig(capacity=1))
-        stage = await serve(system, {"/": actor})
-        first, second, third = [await connect(stage) for _ in range(3)]
-        await first.send(request())
+async def test_an_actor_that_ends_while_it_is_asked_is_a_503(system: ActorSystem) -> None:  # E10
+    entered = asyncio.Event()
+
+    async def never(asked: HttpRequest) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    actor = system.spawn(AsyncAnswer, never)
+    stage = await serve(system, {"/": actor})
+    with await connect(stage) as peer:
+        await peer.send(request())
         await entered.wait()
-        await second.send(request())
-        await stage.until_shown("requests", 2)
-        await second.taken()
-        await system.spawn(Failing).ask(HttpRequest("GET", "/fine"))  # by now it is in the mailbox
-        reply = await third.ask()
-        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-        gate.set()
-        for peer in (first, second):
-            assert (await peer.reply()).text == "done"
-        assert (await third.ask()).text == "done"
-        for peer in (first, second, third):
-            peer.sock.close()
-
-    play(program)
+        actor.kill()
+        assert (await peer.reply()).status == 503
 
 
-def test_an_actor_can_answer_later(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        stage = await serve(system, {"/{n}": probe.ref})
-        first, second = await connect(stage), await connect(stage)
-        async with first, second:
-            await first.send(request(path="/1"))
-            assert (await probe.expect(HttpRequest)).path == "/1"
-            await second.send(request(path="/2"))
-            assert (await probe.expect(HttpRequest)).path == "/2"
-            probe.reply("two")
-            assert (await second.reply()).text == "two"  # one connection does not wait for the other
-            first.reset()
+async def test_an_actor_with_a_full_mailbox_is_a_503(system: ActorSystem) -> None:  # E10
+    entered, gate = asyncio.Event(), asyncio.Event()
 
-    play(program)
+    async def wait(asked: HttpRequest) -> str:
+        entered.set()
+        await gate.wait()
+        return "done"
+
+    actor = system.spawn(AsyncAnswer, wait, mailbox=MailboxConfig(capacity=1))
+    stage = await serve(system, {"/": actor})
+    first, second, third = [await connect(stage) for _ in range(3)]
+    await first.send(request())
+    await entered.wait()
+    await second.send(request())
+    await stage.until_shown("requests", 2)
+    await second.taken()
+    await system.spawn(Failing).ask(HttpRequest("GET", "/fine"))  # by now it is in the mailbox
+    reply = await third.ask()
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    gate.set()
+    for peer in (first, second):
+        assert (await peer.reply()).text == "done"
+    assert (await third.ask()).text == "done"
+    for peer in (first, second, third):
+        peer.sock.close()
+
+
+async def test_an_actor_can_answer_later(system: ActorSystem) -> None:  # E10
+    probe = TestProbe(system)
+    stage = await serve(system, {"/{n}": probe.ref})
+    first, second = await connect(stage), await connect(stage)
+    with first, second:
+        await first.send(request(path="/1"))
+        assert (await probe.expect(HttpRequest)).path == "/1"
+        await second.send(request(path="/2"))
+        assert (await probe.expect(HttpRequest)).path == "/2"
+        probe.reply("two")
+        assert (await second.reply()).text == "two"  # one connection does not wait for the other
+        first.reset()
 
 
 def test_what_an_actor_may_answer_is_said_in_the_error() -> None:  # E10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -17,11 +17,8 @@ from greenroom import ActorSystem
 from greenroom.errors import ConfigError
 from greenroom.meta import Asgi, WebLimits
 from greenroom.testing import TestProbe, capture_logs
-from tests.meta.web.peers import connect, fetch, request
+from tests.meta.web.browser import connect, fetch, request
 from tests.meta.web.stage import Answer, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -54,84 +51,72 @@ async def read_all(receive: Receive) -> bytes:
             return body
 
 
-def test_an_application_is_told_of_a_request_as_asgi_has_it(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scopes: list[Any] = []
+async def test_an_application_is_told_of_a_request_as_asgi_has_it(system: ActorSystem) -> None:  # E10
+    scopes: list[Any] = []
 
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            scopes.append(scope)
-            await respond(send, await read_all(receive), 201, [(b"x-one", b"1"), (b"x-one", b"2")])
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        scopes.append(scope)
+        await respond(send, await read_all(receive), 201, [(b"x-one", b"1"), (b"x-one", b"2")])
 
-        stage = await serve(system, {"/app/*": Asgi(http_only(answer))})
-        async with await connect(stage) as peer:
-            reply = await peer.ask("POST", "/app/caf%C3%A9/x%2Fy?q=%20", b"body", x_color="red")
-            assert (reply.status, reply.body) == (201, b"body")
-            assert [value for name, value in reply.all_headers if name == "x-one"] == ["1", "2"]
-            (scope,) = scopes
-            assert scope["asgi"]["version"] == "3.0"
-            assert (scope["http_version"], scope["method"], scope["scheme"]) == ("1.1", "POST", "http")
-            assert (scope["path"], scope["query_string"]) == ("/app/café/x/y", b"q=%20")
-            assert scope["root_path"] == "/app"
-            assert (b"x-color", b"red") in scope["headers"]
-            assert scope["client"] == peer.sock.getsockname()
-            assert scope["raw_path"] == b"/app/caf%C3%A9/x%2Fy"  # as it came
-        async with await connect(stage) as peer:
-            await peer.send(request("POST", "/app/", b"", version="1.0"))
-            assert (await peer.reply()).status == 201
-            assert scopes[1]["http_version"] == "1.0"
-
-    play(program)
+    stage = await serve(system, {"/app/*": Asgi(http_only(answer))})
+    with await connect(stage) as peer:
+        reply = await peer.ask("POST", "/app/caf%C3%A9/x%2Fy?q=%20", b"body", x_color="red")
+        assert (reply.status, reply.body) == (201, b"body")
+        assert [value for name, value in reply.all_headers if name == "x-one"] == ["1", "2"]
+        (scope,) = scopes
+        assert scope["asgi"]["version"] == "3.0"
+        assert (scope["http_version"], scope["method"], scope["scheme"]) == ("1.1", "POST", "http")
+        assert (scope["path"], scope["query_string"]) == ("/app/café/x/y", b"q=%20")
+        assert scope["root_path"] == "/app"
+        assert (b"x-color", b"red") in scope["headers"]
+        assert scope["client"] == peer.sock.getsockname()
+        assert scope["raw_path"] == b"/app/caf%C3%A9/x%2Fy"  # as it came
+    with await connect(stage) as peer:
+        await peer.send(request("POST", "/app/", b"", version="1.0"))
+        assert (await peer.reply()).status == 201
+        assert scopes[1]["http_version"] == "1.0"
 
 
 @pytest.mark.parametrize(("route", "root"), [("/*", ""), ("/a/b/*", "/a/b"), ("/a/b", "")])
-def test_an_application_knows_where_it_is_mounted(play: Play, route: str, root: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await respond(send, f"{scope['root_path']} {scope['path']}".encode())
+async def test_an_application_knows_where_it_is_mounted(system: ActorSystem, route: str, root: str) -> None:  # E10
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await respond(send, f"{scope['root_path']} {scope['path']}".encode())
 
-        stage = await serve(system, {route: Asgi(http_only(answer))})
-        assert (await fetch(stage, path="/a/b")).text == f"{root} /a/b"
-
-    play(program)
+    stage = await serve(system, {route: Asgi(http_only(answer))})
+    assert (await fetch(stage, path="/a/b")).text == f"{root} /a/b"
 
 
-def test_an_application_streams_both_ways(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            more = True
-            while more:
-                message = await receive()
-                more = message["more_body"]
-                await send({"type": "http.response.body", "body": message["body"].upper(), "more_body": more})
+async def test_an_application_streams_both_ways(system: ActorSystem) -> None:  # E10
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        more = True
+        while more:
+            message = await receive()
+            more = message["more_body"]
+            await send({"type": "http.response.body", "body": message["body"].upper(), "more_body": more})
 
-        stage = await serve(system, {"/": Asgi(http_only(answer))})
-        async with await connect(stage) as peer:
-            for _ in range(2):
-                await peer.send(request("POST", headers={"transfer-encoding": "chunked"}))
-                assert (await peer.head()).headers["transfer-encoding"] == "chunked"
-                for piece in (b"abc", b"de"):
-                    await peer.send(b"%x\r\n%s\r\n" % (len(piece), piece))
-                    assert await peer.chunk() == piece.upper()
-                await peer.send(b"0\r\n\r\n")
-                assert await peer.chunk() == b""
-            assert (await peer.ask("HEAD")).status == 200
-            assert (await peer.ask("POST", "/", b"last")).body == b"LAST"
-
-    play(program)
+    stage = await serve(system, {"/": Asgi(http_only(answer))})
+    with await connect(stage) as peer:
+        for _ in range(2):
+            await peer.send(request("POST", headers={"transfer-encoding": "chunked"}))
+            assert (await peer.head()).headers["transfer-encoding"] == "chunked"
+            for piece in (b"abc", b"de"):
+                await peer.send(b"%x\r\n%s\r\n" % (len(piece), piece))
+                assert await peer.chunk() == piece.upper()
+            await peer.send(b"0\r\n\r\n")
+            assert await peer.chunk() == b""
+        assert (await peer.ask("HEAD")).status == 200
+        assert (await peer.ask("POST", "/", b"last")).body == b"LAST"
 
 
-def test_an_application_can_ask_actors(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        actor = system.spawn(Answer, lambda number: str(int(number) * 2))
+async def test_an_application_can_ask_actors(system: ActorSystem) -> None:  # E10
+    actor = system.spawn(Answer, lambda number: str(int(number) * 2))
 
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await respond(send, (await actor.ask(scope["query_string"].decode())).encode())
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await respond(send, (await actor.ask(scope["query_string"].decode())).encode())
 
-        stage = await serve(system, {"/": Asgi(http_only(answer))})
-        assert (await fetch(stage, path="/?21")).text == "42"
-
-    play(program)
+    stage = await serve(system, {"/": Asgi(http_only(answer))})
+    assert (await fetch(stage, path="/?21")).text == "42"
 
 
 def failing(how: str) -> App:
@@ -153,76 +138,66 @@ def failing(how: str) -> App:
 
 
 @pytest.mark.parametrize("how", ["raised", "returned", "body only", "nonsense", "halfway", "halfway, returned"])
-def test_an_application_that_fails_harms_nobody(play: Play, how: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/*": Asgi(failing(how))})
-        async with await connect(stage) as peer:
-            with capture_logs() as logs:
-                await peer.send(request())
-                if how.startswith("halfway"):
-                    said = await peer.cut_off()
-                    assert not said.endswith(b"0\r\n\r\n")
-                else:
-                    reply = await peer.reply()
-                    assert reply.status == 500
-                    assert "secret" not in reply.text
-            assert [one for one in logs.records if one.levelname == "ERROR"] or "returned" in how
-        assert (await fetch(stage, path="/fine")).text == "fine"
-
-    play(program)
-
-
-def test_an_application_that_fails_after_its_answer_has_answered(play: Play) -> None:  # E10: as Starlette does
-    async def program(system: ActorSystem) -> None:
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await respond(send, bytes(3_000_000), 500)
-            raise ValueError("told to the server too")
-
-        stage = await serve(system, {"/": Asgi(http_only(answer))})
-        async with await connect(stage, receive_buffer=4096) as peer:
-            for _ in range(2):
-                assert len((await peer.ask()).body) == 3_000_000
-
-    play(program)
-
-
-def test_a_body_that_is_too_large_for_an_application_is_refused(play: Play) -> None:  # E10, R7
-    async def program(system: ActorSystem) -> None:
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await respond(send, str(len(await read_all(receive))).encode())
-
-        stage = await serve(system, {"/": Asgi(http_only(answer))}, limits=WebLimits(max_body=1000))
-        assert (await fetch(stage, "POST", "/", b"x" * 1000)).text == "1000"
-        assert (await fetch(stage, "POST", "/", b"x" * 1001)).status == 413
-        async with await connect(stage) as peer:
-            await peer.push(request("POST", headers={"transfer-encoding": "chunked"}) + b"3e9\r\n" + b"x" * 1001)
-            assert (await peer.reply()).status == 413
-
-    play(program)
-
-
-def test_an_application_learns_that_its_client_has_gone(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-
-        async def answer(scope: Any, receive: Receive, send: Send) -> None:
-            await read_all(receive)
-            probe.ref.tell("asked")
-            try:
-                probe.ref.tell((await receive())["type"])
-            except asyncio.CancelledError:
-                probe.ref.tell("http.disconnect")
-                raise
-
-        stage = await serve(system, {"/": Asgi(http_only(answer))})
-        async with await connect(stage) as peer:
+async def test_an_application_that_fails_harms_nobody(system: ActorSystem, how: str) -> None:  # E10
+    stage = await serve(system, {"/*": Asgi(failing(how))})
+    with await connect(stage) as peer:
+        with capture_logs() as logs:
             await peer.send(request())
-            await probe.expect("asked")
-            peer.reset()
-        await probe.expect("http.disconnect")
-        await stage.until_shown("connections", 0)
+            if how.startswith("halfway"):
+                said = await peer.cut_off()
+                assert not said.endswith(b"0\r\n\r\n")
+            else:
+                reply = await peer.reply()
+                assert reply.status == 500
+                assert "secret" not in reply.text
+        assert [one for one in logs.records if one.levelname == "ERROR"] or "returned" in how
+    assert (await fetch(stage, path="/fine")).text == "fine"
 
-    play(program)
+
+async def test_an_application_that_fails_after_its_answer_has_answered(
+    system: ActorSystem,
+) -> None:  # E10: as Starlette does
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await respond(send, bytes(3_000_000), 500)
+        raise ValueError("told to the server too")
+
+    stage = await serve(system, {"/": Asgi(http_only(answer))})
+    with await connect(stage, receive_buffer=4096) as peer:
+        for _ in range(2):
+            assert len((await peer.ask()).body) == 3_000_000
+
+
+async def test_a_body_that_is_too_large_for_an_application_is_refused(system: ActorSystem) -> None:  # E10, R7
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await respond(send, str(len(await read_all(receive))).encode())
+
+    stage = await serve(system, {"/": Asgi(http_only(answer))}, limits=WebLimits(max_body=1000))
+    assert (await fetch(stage, "POST", "/", b"x" * 1000)).text == "1000"
+    assert (await fetch(stage, "POST", "/", b"x" * 1001)).status == 413
+    with await connect(stage) as peer:
+        await peer.push(request("POST", headers={"transfer-encoding": "chunked"}) + b"3e9\r\n" + b"x" * 1001)
+        assert (await peer.reply()).status == 413
+
+
+async def test_an_application_learns_that_its_client_has_gone(system: ActorSystem) -> None:  # E10
+    probe = TestProbe(system)
+
+    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+        await read_all(receive)
+        probe.ref.tell("asked")
+        try:
+            probe.ref.tell((await receive())["type"])
+        except asyncio.CancelledError:
+            probe.ref.tell("http.disconnect")
+            raise
+
+    stage = await serve(system, {"/": Asgi(http_only(answer))})
+    with await connect(stage) as peer:
+        await peer.send(request())
+        await probe.expect("asked")
+        peer.reset()
+    await probe.expect("http.disconnect")
+    await stage.until_shown("connections", 0)
 
 
 # Lifespans
@@ -277,23 +252,20 @@ def make_starlette(system: ActorSystem, notes: list[str]) -> Starlette:
 
 
 @pytest.mark.parametrize("mount", ["", "/app"])
-def test_starlette_runs_behind_a_server(play: Play, mount: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        notes: list[str] = []
-        stage = await serve(system, {f"{mount}/*": Asgi(make_starlette(system, notes))})
-        async with await connect(stage) as peer:
-            assert (await peer.ask(path=f"{mount}/double/21")).json() == {"double": 42}
-            assert notes == ["up"]
-            assert (await peer.ask(path=f"{mount}/count")).text == "0 1 2 3 4 "
-            assert (await peer.ask("POST", f"{mount}/echo?name=me", b"12345")).text == f"me 5 {mount}/echo"
-            assert (await peer.ask(path=f"{mount}/inner/state")).json() is True
-            assert (await peer.ask(path=f"{mount}/nowhere")).status == 404
-            assert (await peer.ask(path=f"{mount}/echo")).status == 405
-            assert (await peer.ask("HEAD", f"{mount}/count")).status == 200
-            assert (await peer.ask(path=f"{mount}/fail")).status == 500
-        assert (await fetch(stage, path=f"{mount}/double/1")).json() == {"double": 2}
-        stage.alias.stop()
-        await stage.alias.terminated()
-        assert notes == ["up", "down"]
-
-    play(program)
+async def test_starlette_runs_behind_a_server(system: ActorSystem, mount: str) -> None:  # E10
+    notes: list[str] = []
+    stage = await serve(system, {f"{mount}/*": Asgi(make_starlette(system, notes))})
+    with await connect(stage) as peer:
+        assert (await peer.ask(path=f"{mount}/double/21")).json() == {"double": 42}
+        assert notes == ["up"]
+        assert (await peer.ask(path=f"{mount}/count")).text == "0 1 2 3 4 "
+        assert (await peer.ask("POST", f"{mount}/echo?name=me", b"12345")).text == f"me 5 {mount}/echo"
+        assert (await peer.ask(path=f"{mount}/inner/state")).json() is True
+        assert (await peer.ask(path=f"{mount}/nowhere")).status == 404
+        assert (await peer.ask(path=f"{mount}/echo")).status == 405
+        assert (await peer.ask("HEAD", f"{mount}/count")).status == 200
+        assert (await peer.ask(path=f"{mount}/fail")).status == 500
+    assert (await fetch(stage, path=f"{mount}/double/1")).json() == {"double": 2}
+    stage.alias.stop()
+    await stage.alias.terminated()
+    assert notes == ["up", "down"]

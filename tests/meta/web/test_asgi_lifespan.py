@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, WebServer
 from greenroom.testing import TestProbe
 from tests.gates import turns
-from tests.meta.web.peers import connect, fetch
-from tests.meta.web.stage import Owner, Ref, do, serve
+from tests.meta.owners import Ref
+from tests.meta.web.browser import connect, fetch
+from tests.meta.web.stage import Owner, do, serve
 from tests.meta.web.test_asgi import Receive, Send, respond
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Living:
@@ -39,84 +37,69 @@ class Living:
                 return
 
 
-def test_an_application_is_started_and_stopped_with_the_server(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        app = Living()
-        mounted = Asgi(app)
-        stage = await serve(system, {"/a": mounted, "/b/*": mounted})
-        assert (await fetch(stage, path="/a")).text == "7"
-        assert (await fetch(stage, path="/b/c")).text == "7"
-        assert app.notes == ["lifespan.startup"]
-        stage.alias.stop()
-        await stage.alias.terminated()
-        assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
-
-    play(program)
+async def test_an_application_is_started_and_stopped_with_the_server(system: ActorSystem) -> None:  # E10
+    app = Living()
+    mounted = Asgi(app)
+    stage = await serve(system, {"/a": mounted, "/b/*": mounted})
+    assert (await fetch(stage, path="/a")).text == "7"
+    assert (await fetch(stage, path="/b/c")).text == "7"
+    assert app.notes == ["lifespan.startup"]
+    stage.alias.stop()
+    await stage.alias.terminated()
+    assert app.notes == ["lifespan.startup", "lifespan.shutdown"]
 
 
-def test_an_application_can_be_without_a_lifespan(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        app = Living()
-        stage = await serve(system, {"/a": Asgi(app, lifespan=False)})
-        assert (await fetch(stage, path="/a")).text == "None"
-        stage.alias.stop()
-        await stage.alias.terminated()
-        assert app.notes == []
-
-    play(program)
+async def test_an_application_can_be_without_a_lifespan(system: ActorSystem) -> None:  # E10
+    app = Living()
+    stage = await serve(system, {"/a": Asgi(app, lifespan=False)})
+    assert (await fetch(stage, path="/a")).text == "None"
+    stage.alias.stop()
+    await stage.alias.terminated()
+    assert app.notes == []
 
 
-def test_a_server_whose_application_cannot_start_does_not(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        working = Living()
-        owner: Ref = system.spawn(Owner, TestProbe(system).ref)
-        server = WebServer(routes={"/a": Asgi(working), "/b": Asgi(Living("failed"))})
-        alias = await do(owner, lambda ctx: ctx.spawn_meta(server))
-        with pytest.raises(RuntimeError, match="no room"):
-            await alias.started()
-        await alias.terminated()
-        with pytest.raises(ConnectionError):
-            await connect(server.address)
-
-    play(program)
+async def test_a_server_whose_application_cannot_start_does_not(system: ActorSystem) -> None:  # E10
+    working = Living()
+    owner: Ref = system.spawn(Owner, TestProbe(system).ref)
+    server = WebServer(routes={"/a": Asgi(working), "/b": Asgi(Living("failed"))})
+    alias = await do(owner, lambda ctx: ctx.spawn_meta(server))
+    with pytest.raises(RuntimeError, match="no room"):
+        await alias.started()
+    await alias.terminated()
+    with pytest.raises(ConnectionError):
+        await connect(server.address)
 
 
-def test_a_server_has_started_when_its_applications_have(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered, gate = asyncio.Event(), asyncio.Event()
-        living = Living()
+async def test_a_server_has_started_when_its_applications_have(system: ActorSystem) -> None:  # E10
+    entered, gate = asyncio.Event(), asyncio.Event()
+    living = Living()
 
-        async def slow(scope: Any, receive: Receive, send: Send) -> None:
-            entered.set()
-            await gate.wait()
-            await living(scope, receive, send)
+    async def slow(scope: Any, receive: Receive, send: Send) -> None:
+        entered.set()
+        await gate.wait()
+        await living(scope, receive, send)
 
-        starting = asyncio.ensure_future(serve(system, {"/": Asgi(slow)}))
-        await entered.wait()
-        await turns()
-        assert not starting.done()
-        gate.set()
-        await starting
-        assert living.notes == ["lifespan.startup"]
-
-    play(program)
+    starting = asyncio.ensure_future(serve(system, {"/": Asgi(slow)}))
+    await entered.wait()
+    await turns()
+    assert not starting.done()
+    gate.set()
+    await starting
+    assert living.notes == ["lifespan.startup"]
 
 
-def test_a_server_that_is_stopped_while_its_applications_start_leaves_nothing(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        entered = asyncio.Event()
+async def test_a_server_that_is_stopped_while_its_applications_start_leaves_nothing(system: ActorSystem) -> None:  # E10
+    entered = asyncio.Event()
 
-        async def stuck(scope: Any, receive: Receive, send: Send) -> None:
-            entered.set()
-            await asyncio.Event().wait()
+    async def stuck(scope: Any, receive: Receive, send: Send) -> None:
+        entered.set()
+        await asyncio.Event().wait()
 
-        owner: Ref = system.spawn(Owner, TestProbe(system).ref)
-        alias = await do(owner, lambda ctx: ctx.spawn_meta(WebServer(routes={"/": Asgi(stuck)})))
-        await entered.wait()
-        alias.kill()
-        await alias.terminated()
-
-    play(program)
+    owner: Ref = system.spawn(Owner, TestProbe(system).ref)
+    alias = await do(owner, lambda ctx: ctx.spawn_meta(WebServer(routes={"/": Asgi(stuck)})))
+    await entered.wait()
+    alias.kill()
+    await alias.terminated()
 
 
 class Stuck:
@@ -137,39 +120,35 @@ class Stuck:
             raise
 
 
-def test_applications_are_told_to_end_together(play: Play) -> None:  # E10: one that is slow keeps it from nobody
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        first, second = Stuck(), Stuck()
-        stage = await serve(system, {"/a": Asgi(first), "/b": Asgi(second)})
-        stage.alias.stop()
-        await first.told.wait()
-        await turns()
-        assert second.told.is_set()
-        await clock.advance(5.0)
-        await stage.alias.terminated()
-
-    play(program, clock=clock, stop_timeout=5.0)
+@pytest.mark.config(stop_timeout=5.0)
+async def test_applications_are_told_to_end_together(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # E10: one that is slow keeps it from nobody
+    first, second = Stuck(), Stuck()
+    stage = await serve(system, {"/a": Asgi(first), "/b": Asgi(second)})
+    stage.alias.stop()
+    await first.told.wait()
+    await turns()
+    assert second.told.is_set()
+    await clock.advance(5.0)
+    await stage.alias.terminated()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_an_application_that_does_not_end_in_time_is_cancelled(play: Play, how: str) -> None:  # E10
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        apps = [Stuck(), Stuck()]
-        stage = await serve(system, {f"/{number}": Asgi(app) for number, app in enumerate(apps)})
-        stage.alias.stop()
-        for app in apps:
-            await app.told.wait()
-        assert not any(app.cancelled.is_set() for app in apps)
-        if how == "stop":
-            await clock.advance(5.0)
-        else:
-            stage.alias.kill()
-        await stage.alias.terminated()
-        await turns()
-        assert all(app.cancelled.is_set() for app in apps)
-
-    play(program, clock=clock, stop_timeout=5.0)
+@pytest.mark.config(stop_timeout=5.0)
+async def test_an_application_that_does_not_end_in_time_is_cancelled(
+    system: ActorSystem, clock: ManualClock, how: str
+) -> None:  # E10
+    apps = [Stuck(), Stuck()]
+    stage = await serve(system, {f"/{number}": Asgi(app) for number, app in enumerate(apps)})
+    stage.alias.stop()
+    for app in apps:
+        await app.told.wait()
+    assert not any(app.cancelled.is_set() for app in apps)
+    if how == "stop":
+        await clock.advance(5.0)
+    else:
+        stage.alias.kill()
+    await stage.alias.terminated()
+    await turns()
+    assert all(app.cancelled.is_set() for app in apps)

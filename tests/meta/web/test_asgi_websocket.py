@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -15,6 +15,8 @@ from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, StopListening, WebLimits
 from greenroom.testing import TestProbe, capture_logs
 from tests.gates import turns
+from tests.meta.peers import PATIENCE
+from tests.meta.web.browser import connect
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,
@@ -29,11 +31,7 @@ from tests.meta.web.frames import (
     handshake,
     open_socket,
 )
-from tests.meta.web.peers import connect
-from tests.meta.web.stage import PATIENCE, Answer, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.web.stage import Answer, serve
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -57,93 +55,81 @@ async def echo(scope: Any, receive: Receive, send: Send) -> None:
         await send({**message, "type": "websocket.send"})
 
 
-def test_an_application_is_told_of_a_socket_as_asgi_has_it(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
+async def test_an_application_is_told_of_a_socket_as_asgi_has_it(system: ActorSystem) -> None:  # E10
+    probe = TestProbe(system)
 
-        async def describe(scope: Any, receive: Receive, send: Send) -> None:
-            probe.ref.tell(scope)
-            await send({"type": "websocket.accept", "subprotocol": "b", "headers": [(b"x-one", b"1")]})
-            probe.ref.tell(await receive())
+    async def describe(scope: Any, receive: Receive, send: Send) -> None:
+        probe.ref.tell(scope)
+        await send({"type": "websocket.accept", "subprotocol": "b", "headers": [(b"x-one", b"1")]})
+        probe.ref.tell(await receive())
 
-        stage = await serve(system, {"/app/*": app(describe)})
-        async with await open_socket(stage, "/app/x%2Fy?q=1", sec_websocket_protocol="a, b") as peer:
-            scope = await probe.receive()
-            assert (scope["path"], scope["raw_path"]) == ("/app/x/y", b"/app/x%2Fy")
-            assert (scope["root_path"], scope["query_string"], scope["scheme"]) == ("/app", b"q=1", "ws")
-            assert (scope["subprotocols"], scope["http_version"]) == (["a", "b"], "1.1")
-            assert scope["server"] == stage.address
-            assert "method" not in scope
-            assert peer.answer.headers["sec-websocket-protocol"] == "b"
-            assert peer.answer.headers["x-one"] == "1"
-            await peer.send(close_frame(4002, "so long"))
-            said = await probe.receive()
-            assert said == {"type": "websocket.disconnect", "code": 4002, "reason": "so long"}
-
-    play(program)
+    stage = await serve(system, {"/app/*": app(describe)})
+    with await open_socket(stage, "/app/x%2Fy?q=1", sec_websocket_protocol="a, b") as peer:
+        scope = await probe.receive()
+        assert (scope["path"], scope["raw_path"]) == ("/app/x/y", b"/app/x%2Fy")
+        assert (scope["root_path"], scope["query_string"], scope["scheme"]) == ("/app", b"q=1", "ws")
+        assert (scope["subprotocols"], scope["http_version"]) == (["a", "b"], "1.1")
+        assert scope["server"] == stage.address
+        assert "method" not in scope
+        assert peer.answer.headers["sec-websocket-protocol"] == "b"
+        assert peer.answer.headers["x-one"] == "1"
+        await peer.send(close_frame(4002, "so long"))
+        said = await probe.receive()
+        assert said == {"type": "websocket.disconnect", "code": 4002, "reason": "so long"}
 
 
-def test_an_application_speaks_with_its_peer(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": app(echo)})
-        early = frame(TEXT, "early") + frame(PING, "p")
-        async with await open_socket(stage, early=early, deflate=True) as peer:
-            frames = [await peer.frame() for _ in range(2)]
-            assert {one.opcode for one in frames} == {TEXT, PONG}
-            assert await peer.say("ü" * 10_000) == "ü" * 10_000
-            await peer.send(frame(BINARY, deflated(b"packed" * 100), rsv=4))
-            assert await peer.message() == b"packed" * 100
-            await stage.until_shown("websockets", 1)
-            assert (await peer.farewell(4000)).code == 4000
-        await stage.until_shown("websockets", 0)
-
-    play(program)
+async def test_an_application_speaks_with_its_peer(system: ActorSystem) -> None:  # E10
+    stage = await serve(system, {"/ws": app(echo)})
+    early = frame(TEXT, "early") + frame(PING, "p")
+    with await open_socket(stage, early=early, deflate=True) as peer:
+        frames = [await peer.frame() for _ in range(2)]
+        assert {one.opcode for one in frames} == {TEXT, PONG}
+        assert await peer.say("ü" * 10_000) == "ü" * 10_000
+        await peer.send(frame(BINARY, deflated(b"packed" * 100), rsv=4))
+        assert await peer.message() == b"packed" * 100
+        await stage.until_shown("websockets", 1)
+        assert (await peer.farewell(4000)).code == 4000
+    await stage.until_shown("websockets", 0)
 
 
-def test_a_slow_application_holds_its_peer_up_and_loses_nothing(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        gate, number, text = asyncio.Event(), 3000, "x" * 4000
+async def test_a_slow_application_holds_its_peer_up_and_loses_nothing(system: ActorSystem) -> None:  # E10
+    gate, number, text = asyncio.Event(), 3000, "x" * 4000
 
-        async def slow(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            await gate.wait()
-            heard = [(await receive())["text"] for _ in range(number)]
-            assert heard == [f"{n}{text}" for n in range(number)]
-            await send({"type": "websocket.send", "text": "all"})
+    async def slow(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        await gate.wait()
+        heard = [(await receive())["text"] for _ in range(number)]
+        assert heard == [f"{n}{text}" for n in range(number)]
+        await send({"type": "websocket.send", "text": "all"})
 
-        stage = await serve(system, {"/ws": app(slow)})
-        async with await open_socket(stage) as peer:
-            sending = asyncio.ensure_future(peer.push(b"".join(frame(TEXT, f"{n}{text}") for n in range(number))))
-            await peer.stuck()
-            assert not sending.done()
-            gate.set()
-            assert await peer.message() == "all"
-            assert (await peer.frame()).code == 1000
-            await sending
-
-    play(program)
+    stage = await serve(system, {"/ws": app(slow)})
+    with await open_socket(stage) as peer:
+        sending = asyncio.ensure_future(peer.push(b"".join(frame(TEXT, f"{n}{text}") for n in range(number))))
+        await peer.stuck()
+        assert not sending.done()
+        gate.set()
+        assert await peer.message() == "all"
+        assert (await peer.frame()).code == 1000
+        await sending
 
 
-def test_large_messages_are_unpacked_as_a_slow_application_takes_them(play: Play) -> None:  # R7
-    async def program(system: ActorSystem) -> None:
-        gate, number, size = asyncio.Event(), 60, 500_000  # fewer than may wait, by their number alone
+async def test_large_messages_are_unpacked_as_a_slow_application_takes_them(system: ActorSystem) -> None:  # R7
+    gate, number, size = asyncio.Event(), 60, 500_000  # fewer than may wait, by their number alone
 
-        async def slow(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            await gate.wait()
-            assert [len((await receive())["bytes"]) for _ in range(number)] == [size] * number
-            await send({"type": "websocket.send", "text": "all"})
+    async def slow(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        await gate.wait()
+        assert [len((await receive())["bytes"]) for _ in range(number)] == [size] * number
+        await send({"type": "websocket.send", "text": "all"})
 
-        stage = await serve(system, {"/ws": app(slow)})
-        bombs = deflated_frames(number, size, noise=2000)
-        async with await open_socket(stage, deflate=True, **NO_TAKEOVER) as peer:
-            sending, peak = await peer.send_until_stuck(bombs)
-            assert peak < 6_000_000
-            gate.set()
-            await sending
-            assert await peer.message() == "all"
-
-    play(program)
+    stage = await serve(system, {"/ws": app(slow)})
+    bombs = deflated_frames(number, size, noise=2000)
+    with await open_socket(stage, deflate=True, **NO_TAKEOVER) as peer:
+        sending, peak = await peer.send_until_stuck(bombs)
+        assert peak < 6_000_000
+        gate.set()
+        await sending
+        assert await peer.message() == "all"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +144,9 @@ def test_large_messages_are_unpacked_as_a_slow_application_takes_them(play: Play
         ("accepts and raises", 101, 1011),
     ],
 )
-def test_an_application_can_end_a_socket_at_any_time(play: Play, how: str, status: int, code: int | None) -> None:
+async def test_an_application_can_end_a_socket_at_any_time(
+    system: ActorSystem, how: str, status: int, code: int | None
+) -> None:
     async def serve_socket(scope: Any, receive: Receive, send: Send) -> None:
         if how == "speaks first":
             await send({"type": "websocket.send", "text": "x"})
@@ -169,81 +157,68 @@ def test_an_application_can_end_a_socket_at_any_time(play: Play, how: str, statu
         if how.endswith("raises"):
             raise ValueError("secret")
 
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": app(serve_socket), "/": system.spawn(Answer, lambda asked: "plain")})
-        if status == 101:
-            async with await open_socket(stage) as peer:
-                last = await peer.frame()
-                assert (last.opcode, last.code) == (CLOSE, code)
-                assert last.payload[2:] == (b"enough" if how == "closes" else b"")
-                await peer.send(close_frame(1000))
-                assert await peer.rest() == b""
-        else:
-            async with await connect(stage) as peer:
-                with capture_logs() as logs:
-                    await peer.send(handshake())
-                    reply = await peer.reply()
-                assert (reply.status, "secret" in reply.text) == (status, False)
-                assert bool([one for one in logs.records if one.levelname == "ERROR"]) == (status == 500)
-                assert (await peer.ask()).text == "plain"
-        await stage.until_shown("websockets", 0)
-
-    play(program)
+    stage = await serve(system, {"/ws": app(serve_socket), "/": system.spawn(Answer, lambda asked: "plain")})
+    if status == 101:
+        with await open_socket(stage) as peer:
+            last = await peer.frame()
+            assert (last.opcode, last.code) == (CLOSE, code)
+            assert last.payload[2:] == (b"enough" if how == "closes" else b"")
+            await peer.send(close_frame(1000))
+            assert await peer.rest() == b""
+    else:
+        with await connect(stage) as browser:
+            with capture_logs() as logs:
+                await browser.send(handshake())
+                reply = await browser.reply()
+            assert (reply.status, "secret" in reply.text) == (status, False)
+            assert bool([one for one in logs.records if one.levelname == "ERROR"]) == (status == 500)
+            assert (await browser.ask()).text == "plain"
+    await stage.until_shown("websockets", 0)
 
 
-def test_a_bad_handshake_is_not_for_the_application(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": app(echo)})
-        async with await connect(stage) as peer:
-            await peer.send(handshake(sec_websocket_key="short"))
-            assert (await peer.reply()).status == 400
-
-    play(program)
+async def test_a_bad_handshake_is_not_for_the_application(system: ActorSystem) -> None:  # E10
+    stage = await serve(system, {"/ws": app(echo)})
+    with await connect(stage) as peer:
+        await peer.send(handshake(sec_websocket_key="short"))
+        assert (await peer.reply()).status == 400
 
 
 @pytest.mark.parametrize("how", ["stop", "stop listening"])
-def test_sockets_of_applications_end_with_the_server_and_not_before(play: Play, how: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": app(echo)})
-        async with await open_socket(stage) as peer:
-            if how == "stop":
-                stage.alias.stop()
-                assert (await peer.frame()).code == 1001
-                await peer.send(close_frame(1001))
-            else:
-                await stage.alias.ask(StopListening())
-                assert await peer.say("still") == "still"
-                await peer.farewell()
-            await stage.alias.terminated()
-
-    play(program)
-
-
-def test_an_application_that_does_not_end_is_broken_off(play: Play) -> None:  # E10
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ended = asyncio.Event()
-
-        async def stubborn(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.set()
-
-        stage = await serve(system, {"/ws": app(stubborn)}, limits=WebLimits(linger=5.0))
-        async with await open_socket(stage) as peer:
+async def test_sockets_of_applications_end_with_the_server_and_not_before(system: ActorSystem, how: str) -> None:  # E10
+    stage = await serve(system, {"/ws": app(echo)})
+    with await open_socket(stage) as peer:
+        if how == "stop":
             stage.alias.stop()
             assert (await peer.frame()).code == 1001
             await peer.send(close_frame(1001))
-            assert await peer.rest() == b""
-            assert not ended.is_set()
-            await clock.advance(5.0)
-            await ended.wait()
-            await stage.alias.terminated()
+        else:
+            await stage.alias.ask(StopListening())
+            assert await peer.say("still") == "still"
+            await peer.farewell()
+        await stage.alias.terminated()
 
-    play(program, clock=clock, stop_timeout=1000.0)
+
+@pytest.mark.config(stop_timeout=1000.0)
+async def test_an_application_that_does_not_end_is_broken_off(system: ActorSystem, clock: ManualClock) -> None:  # E10
+    ended = asyncio.Event()
+
+    async def stubborn(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    stage = await serve(system, {"/ws": app(stubborn)}, limits=WebLimits(linger=5.0))
+    with await open_socket(stage) as peer:
+        stage.alias.stop()
+        assert (await peer.frame()).code == 1001
+        await peer.send(close_frame(1001))
+        assert await peer.rest() == b""
+        assert not ended.is_set()
+        await clock.advance(5.0)
+        await ended.wait()
+        await stage.alias.terminated()
 
 
 async def pour(send: Send) -> None:
@@ -253,104 +228,91 @@ async def pour(send: Send) -> None:
 
 
 @pytest.mark.parametrize("how", ["reset", "reset unseen", "farewell"])
-def test_an_application_that_only_sends_ends_with_its_client(play: Play, how: str) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        accepted, gate = asyncio.Event(), asyncio.Event()
-        errors: list[BaseException] = []
+async def test_an_application_that_only_sends_ends_with_its_client(system: ActorSystem, how: str) -> None:  # E10
+    accepted, gate = asyncio.Event(), asyncio.Event()
+    errors: list[BaseException] = []
 
-        async def only_send(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            accepted.set()
-            await gate.wait()
-            try:
-                await pour(send)
-            except OSError as exc:
-                errors.append(exc)
-                raise
+    async def only_send(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        accepted.set()
+        await gate.wait()
+        try:
+            await pour(send)
+        except OSError as exc:
+            errors.append(exc)
+            raise
 
-        stage = await serve(system, {"/ws": app(only_send)})
-        with capture_logs() as logs:
-            async with await open_socket(stage) as peer:
-                await accepted.wait()
-                if how == "reset unseen":
-                    peer.reset()  # it is a write that fails first
-                gate.set()
-                if how == "reset":
-                    await peer.frame()  # it sends
-                    peer.reset()
-                elif how == "farewell":
-                    await peer.send(close_frame(1000))
-                    await peer.rest()
-                await stage.until_shown("websockets", 0)
-        assert [str(error) for error in errors] == ["the client has closed the WebSocket"]
-        assert [line for line in logs.records if line.levelname == "ERROR"] == []
-
-    play(program)
+    stage = await serve(system, {"/ws": app(only_send)})
+    with capture_logs() as logs, await open_socket(stage) as peer:
+        await accepted.wait()
+        if how == "reset unseen":
+            peer.reset()  # it is a write that fails first
+        gate.set()
+        if how == "reset":
+            await peer.frame()  # it sends
+            peer.reset()
+        elif how == "farewell":
+            await peer.send(close_frame(1000))
+            await peer.rest()
+        await stage.until_shown("websockets", 0)
+    assert [str(error) for error in errors] == ["the client has closed the WebSocket"]
+    assert [line for line in logs.records if line.levelname == "ERROR"] == []
 
 
-def test_an_application_that_sends_whatever_it_is_told_holds_nobody_up(play: Play) -> None:  # E10
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=1000.0)
+async def test_an_application_that_sends_whatever_it_is_told_holds_nobody_up(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # E10
+    told, ended = asyncio.Event(), asyncio.Event()
 
-    async def program(system: ActorSystem) -> None:
-        told, ended = asyncio.Event(), asyncio.Event()
+    async def deaf(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        with pytest.raises(OSError, match="closed"):
+            await pour(send)
+        try:
+            while True:
+                turned = asyncio.Event()
+                asyncio.get_running_loop().call_soon(turned.set)
+                with pytest.raises(OSError, match="closed"):
+                    await send({"type": "websocket.send", "text": "x"})
+                assert turned.is_set()  # else nothing else would ever have its turn
+                told.set()
+        finally:
+            ended.set()
 
-        async def deaf(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            with pytest.raises(OSError, match="closed"):
-                await pour(send)
-            try:
-                while True:
-                    turned = asyncio.Event()
-                    asyncio.get_running_loop().call_soon(turned.set)
-                    with pytest.raises(OSError, match="closed"):
-                        await send({"type": "websocket.send", "text": "x"})
-                    assert turned.is_set()  # else nothing else would ever have its turn
-                    told.set()
-            finally:
-                ended.set()
-
-        stage = await serve(system, {"/ws": app(deaf)}, limits=WebLimits(linger=5.0))
-        peer = await open_socket(stage)
-        peer.reset()
-        async with asyncio.timeout(PATIENCE):
-            await told.wait()
-        assert not ended.is_set()
-        stage.alias.stop()
-        await turns()
-        await clock.advance(5.0)
-        await ended.wait()
-        await stage.alias.terminated()
-
-    play(program, clock=clock, stop_timeout=1000.0)
+    stage = await serve(system, {"/ws": app(deaf)}, limits=WebLimits(linger=5.0))
+    peer = await open_socket(stage)
+    peer.reset()
+    async with asyncio.timeout(PATIENCE):
+        await told.wait()
+    assert not ended.is_set()
+    stage.alias.stop()
+    await turns()
+    await clock.advance(5.0)
+    await ended.wait()
+    await stage.alias.terminated()
 
 
-def test_an_application_whose_own_connection_fails_has_failed(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        async def fail(scope: Any, receive: Receive, send: Send) -> None:
-            await send({"type": "websocket.accept"})
-            raise ConnectionResetError("its database is gone")
+async def test_an_application_whose_own_connection_fails_has_failed(system: ActorSystem) -> None:  # E10
+    async def fail(scope: Any, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.accept"})
+        raise ConnectionResetError("its database is gone")
 
-        stage = await serve(system, {"/ws": app(fail)})
-        with capture_logs() as logs:
-            async with await open_socket(stage) as peer:
-                assert (await peer.frame()).code == 1011
-        assert [line.levelname for line in logs.records if line.levelname == "ERROR"] == ["ERROR"]
-
-    play(program)
+    stage = await serve(system, {"/ws": app(fail)})
+    with capture_logs() as logs, await open_socket(stage) as peer:
+        assert (await peer.frame()).code == 1011
+    assert [line.levelname for line in logs.records if line.levelname == "ERROR"] == ["ERROR"]
 
 
-def test_starlettes_sockets(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        shouter = system.spawn(Answer, str.upper)
+async def test_starlettes_sockets(system: ActorSystem) -> None:  # E10
+    shouter = system.spawn(Answer, str.upper)
 
-        async def shout(socket: StarletteSocket) -> None:
-            await socket.accept()
-            async for text in socket.iter_text():
-                await socket.send_text(await shouter.ask(text))
+    async def shout(socket: StarletteSocket) -> None:
+        await socket.accept()
+        async for text in socket.iter_text():
+            await socket.send_text(await shouter.ask(text))
 
-        stage = await serve(system, {"/app/*": Asgi(Starlette(routes=[WebSocketRoute("/{room}", shout)]))})
-        async with await open_socket(stage, "/app/blue") as peer:
-            assert await peer.say("hello") == "HELLO"
-            await peer.farewell()
-
-    play(program)
+    stage = await serve(system, {"/app/*": Asgi(Starlette(routes=[WebSocketRoute("/{room}", shout)]))})
+    with await open_socket(stage, "/app/blue") as peer:
+        assert await peer.say("hello") == "HELLO"
+        await peer.farewell()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom.errors import ConfigError
-from greenroom.meta.web.headers import Headers
+from greenroom.meta.web.messages import Headers
 from greenroom.meta.web.routes import Routes
 
 BOOKS = {

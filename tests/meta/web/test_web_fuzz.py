@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, Route, WebLimits, WebSocket, tls_server
+from tests.meta.owners import Echo
 from tests.meta.sockets.certificates import Certificates
+from tests.meta.web.browser import connect, fetch, request
 from tests.meta.web.frames import CONT, PING, TEXT, close_frame, frame, handshake, open_socket
-from tests.meta.web.peers import connect, fetch, request
-from tests.meta.web.stage import Answer, AsyncAnswer, Echo, Stage, serve
+from tests.meta.web.stage import Answer, AsyncAnswer, Stage, serve
 from tests.meta.web.test_real_clients import size
 
 if TYPE_CHECKING:
@@ -58,16 +59,16 @@ async def serve_all(system: ActorSystem, **options: Any) -> Stage:
 
 async def throw(stage: Stage, sent: bytes) -> bytes:
     """Send something, send no more, and read what comes until it is closed."""
-    async with await connect(stage) as peer:
+    with await connect(stage) as peer:
         await peer.push(sent)
         with suppress(OSError):
-            peer.shut()
+            peer.end()
         return await peer.cut_off()
 
 
 async def check_alive(stage: Stage) -> None:
     assert (await fetch(stage)).text == "fine"
-    async with await open_socket(stage) as peer:
+    with await open_socket(stage) as peer:
         assert await peer.say("fine") == "fine"
     await stage.until_shown("connections", 0)
     await stage.until_shown("websockets", 0)
@@ -116,10 +117,10 @@ def test_random_frames_harm_nobody(play: Play, inputs: list[bytes], deflate: boo
     async def program(system: ActorSystem) -> None:
         stage = await serve_all(system)
         for sent in inputs:
-            async with await open_socket(stage, deflate=deflate) as peer:
+            with await open_socket(stage, deflate=deflate) as peer:
                 await peer.push(frame(TEXT, "good") + sent)
                 with suppress(OSError):
-                    peer.shut()
+                    peer.end()
                 await peer.cut_off()
         await check_alive(stage)
 
@@ -127,129 +128,105 @@ def test_random_frames_harm_nobody(play: Play, inputs: list[bytes], deflate: boo
 
 
 @pytest.mark.parametrize("good", GOOD, ids=range(len(GOOD)))
-def test_requests_that_end_anywhere_harm_nobody(play: Play, good: bytes) -> None:  # R7: truncated
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        cuts = range(0, len(good), max(1, len(good) // 25))
-        for said in await asyncio.gather(*(throw(stage, good[:cut]) for cut in cuts)):
-            assert said == b"" or said.startswith(b"HTTP/1.1 ")
-        await check_alive(stage)
-
-    play(program)
+async def test_requests_that_end_anywhere_harm_nobody(system: ActorSystem, good: bytes) -> None:  # R7: truncated
+    stage = await serve_all(system)
+    cuts = range(0, len(good), max(1, len(good) // 25))
+    for said in await asyncio.gather(*(throw(stage, good[:cut]) for cut in cuts)):
+        assert said == b"" or said.startswith(b"HTTP/1.1 ")
+    await check_alive(stage)
 
 
 @pytest.mark.parametrize("good", GOOD, ids=range(len(GOOD)))
-def test_requests_that_come_byte_by_byte_are_as_good(play: Play, good: bytes) -> None:  # R7: slow
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        whole = await throw(stage, good)
-        async with await connect(stage) as peer:
-            for byte in good:
-                await peer.push(bytes([byte]))
-            peer.shut()
-            said = await peer.cut_off()
-        assert said.split(b"\r\n")[0] == whole.split(b"\r\n")[0]
-        await check_alive(stage)
-
-    play(program)
+async def test_requests_that_come_byte_by_byte_are_as_good(system: ActorSystem, good: bytes) -> None:  # R7: slow
+    stage = await serve_all(system)
+    whole = await throw(stage, good)
+    with await connect(stage) as peer:
+        for byte in good:
+            await peer.push(bytes([byte]))
+        peer.end()
+        said = await peer.cut_off()
+    assert said.split(b"\r\n")[0] == whole.split(b"\r\n")[0]
+    await check_alive(stage)
 
 
 @pytest.mark.parametrize("piece", [b"x", b"x: y\r\n", b"\r\n"])
-def test_headers_that_never_end_are_cut_off(play: Play, piece: bytes) -> None:  # R7: oversized
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        async with await connect(stage) as peer:
-            await peer.push(b"GET / HTTP/1.1\r\n" * (piece != b"\r\n") + piece * 200_000)
-            assert (await peer.reply()).status in (400, 431)
+async def test_headers_that_never_end_are_cut_off(system: ActorSystem, piece: bytes) -> None:  # R7: oversized
+    stage = await serve_all(system)
+    with await connect(stage) as peer:
+        await peer.push(b"GET / HTTP/1.1\r\n" * (piece != b"\r\n") + piece * 200_000)
+        assert (await peer.reply()).status in (400, 431)
+        await peer.cut_off()
+    await check_alive(stage)
+
+
+async def test_a_chunk_line_that_never_ends_is_cut_off(system: ActorSystem) -> None:  # R7: oversized
+    stage = await serve_all(system)
+    for tail in (b"5;" + b"x" * 500_000, b"f" * 500_000, b"0\r\n" + b"x: y\r\n" * 100_000):
+        with await connect(stage) as peer:
+            await peer.push(request("POST", "/stream", headers={"transfer-encoding": "chunked"}) + tail)
+            assert (await peer.reply()).status in (400, 413, 431)
             await peer.cut_off()
-        await check_alive(stage)
-
-    play(program)
+    await check_alive(stage)
 
 
-def test_a_chunk_line_that_never_ends_is_cut_off(play: Play) -> None:  # R7: oversized
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        for tail in (b"5;" + b"x" * 500_000, b"f" * 500_000, b"0\r\n" + b"x: y\r\n" * 100_000):
-            async with await connect(stage) as peer:
-                await peer.push(request("POST", "/stream", headers={"transfer-encoding": "chunked"}) + tail)
-                assert (await peer.reply()).status in (400, 413, 431)
-                await peer.cut_off()
-        await check_alive(stage)
+async def test_many_clients_that_go_at_any_time_leave_nothing(system: ActorSystem) -> None:  # R7
+    stage = await serve_all(system)
+    chance = random.Random(5)
 
-    play(program)
+    async def one() -> None:
+        good = chance.choice(GOOD)
+        with await connect(stage) as peer:
+            await peer.push(good[: chance.randrange(len(good))])
+            for _ in range(chance.randrange(5)):
+                await asyncio.sleep(0)
+            if chance.random() < 0.5:
+                peer.reset()
 
-
-def test_many_clients_that_go_at_any_time_leave_nothing(play: Play) -> None:  # R7
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        chance = random.Random(5)
-
-        async def one() -> None:
-            good = chance.choice(GOOD)
-            async with await connect(stage) as peer:
-                await peer.push(good[: chance.randrange(len(good))])
-                for _ in range(chance.randrange(5)):
-                    await asyncio.sleep(0)
-                if chance.random() < 0.5:
-                    peer.reset()
-
-        for _ in range(5):
-            await asyncio.gather(*(one() for _ in range(40)))
-        await check_alive(stage)
-
-    play(program)
+    for _ in range(5):
+        await asyncio.gather(*(one() for _ in range(40)))
+    await check_alive(stage)
 
 
-def test_clients_that_wait_for_ever_are_all_closed_in_time(play: Play) -> None:  # R7: slow
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system, limits=WebLimits(header_timeout=5.0, body_timeout=5.0, keep_alive=5.0))
-        starts = [
-            b"",
-            b"GET",
-            b"GET / HTTP/1.1\r\nx",
-            request("POST", headers={"content-length": "5"}) + b"he",
-            request(),
-        ]
-        peers = [await connect(stage) for _ in starts]
-        for peer, start in zip(peers, starts, strict=True):
-            await peer.send(start)
-            await peer.taken()
-        await stage.until_shown("connections", len(peers))
-        await clock.advance(5.0)
-        await clock.advance(5.0)
-        for peer in peers:
-            async with peer:
-                await peer.cut_off()
-        await check_alive(stage)
-
-    play(program, clock=clock)
+async def test_clients_that_wait_for_ever_are_all_closed_in_time(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # R7: slow
+    stage = await serve_all(system, limits=WebLimits(header_timeout=5.0, body_timeout=5.0, keep_alive=5.0))
+    starts = [
+        b"",
+        b"GET",
+        b"GET / HTTP/1.1\r\nx",
+        request("POST", headers={"content-length": "5"}) + b"he",
+        request(),
+    ]
+    peers = [await connect(stage) for _ in starts]
+    for peer, start in zip(peers, starts, strict=True):
+        await peer.send(start)
+        await peer.taken()
+    await stage.until_shown("connections", len(peers))
+    await clock.advance(5.0)
+    await clock.advance(5.0)
+    for peer in peers:
+        with peer:
+            await peer.cut_off()
+    await check_alive(stage)
 
 
-def test_many_slow_clients_do_not_hold_up_a_good_one(play: Play) -> None:  # R7
-    async def program(system: ActorSystem) -> None:
-        stage = await serve_all(system)
-        slow = [await connect(stage) for _ in range(50)]
-        await asyncio.gather(*(peer.send(b"GET / HTTP/1.1\r\nx") for peer in slow))
-        assert (await fetch(stage)).text == "fine"
-        await asyncio.gather(*(peer.send(b": y\r\nhost: z\r\n\r\n") for peer in slow))
-        for peer in slow:
-            async with peer:
-                assert (await peer.reply()).text == "fine"
-
-    play(program)
+async def test_many_slow_clients_do_not_hold_up_a_good_one(system: ActorSystem) -> None:  # R7
+    stage = await serve_all(system)
+    slow = [await connect(stage) for _ in range(50)]
+    await asyncio.gather(*(peer.send(b"GET / HTTP/1.1\r\nx") for peer in slow))
+    assert (await fetch(stage)).text == "fine"
+    await asyncio.gather(*(peer.send(b": y\r\nhost: z\r\n\r\n") for peer in slow))
+    for peer in slow:
+        with peer:
+            assert (await peer.reply()).text == "fine"
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", bytes(1000), b""])
-def test_what_is_no_tls_is_cut_off(play: Play, certificates: Certificates, said: bytes) -> None:  # R7
-    async def program(system: ActorSystem) -> None:
-        tls = tls_server(certificates.server, certificates.server_key)
-        stage = await serve_all(system, tls=tls, limits=WebLimits(handshake_timeout=0.2))
-        await throw(stage, said)
-        async with await connect(stage) as peer:
-            await peer.push(said)
-            await peer.cut_off()  # after its time, at the latest
-
-    play(program)
+async def test_what_is_no_tls_is_cut_off(system: ActorSystem, certificates: Certificates, said: bytes) -> None:  # R7
+    tls = tls_server(certificates.server, certificates.server_key)
+    stage = await serve_all(system, tls=tls, limits=WebLimits(handshake_timeout=0.2))
+    await throw(stage, said)
+    with await connect(stage) as peer:
+        await peer.push(said)
+        await peer.cut_off()  # after its time, at the latest

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from greenroom import ActorSystem
 from greenroom.meta import WebSocket
+from tests.meta.owners import Echo
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,
@@ -22,10 +23,7 @@ from tests.meta.web.frames import (
     frame,
     open_socket,
 )
-from tests.meta.web.stage import Echo, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.web.stage import serve
 
 MOST = 200_000
 
@@ -220,7 +218,7 @@ async def send(peer: WebSocketPeer, pieces: list[bytes], byte_by_byte: bool) -> 
 
 async def check(system: ActorSystem, case: Case, byte_by_byte: bool) -> None:
     stage = await serve(system, {"/ws": WebSocket(Echo, max_message=MOST)})
-    async with await open_socket(stage) as peer:
+    with await open_socket(stage) as peer:
         await send(peer, case.sent, byte_by_byte)
         came = [await peer.frame() for _ in case.came]
         await send(peer, case.then, byte_by_byte)
@@ -231,42 +229,33 @@ async def check(system: ActorSystem, case: Case, byte_by_byte: bool) -> None:
         assert last.opcode == CLOSE
         assert last.code in case.codes
     await stage.until_shown("websockets", 0)
-    async with await open_socket(stage) as peer:  # others can go on
+    with await open_socket(stage) as peer:  # others can go on
         assert await peer.say("still there") == "still there"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_socket_answers_frames_as_it_must(play: Play, case: Case) -> None:  # E10, R7
-    async def program(system: ActorSystem) -> None:
-        await check(system, case, byte_by_byte=False)
-
-    play(program)
+async def test_a_socket_answers_frames_as_it_must(system: ActorSystem, case: Case) -> None:  # E10, R7
+    await check(system, case, byte_by_byte=False)
 
 
 SMALL = [case for case in CASES if sum(map(len, [*case.sent, *case.then])) < 500]
 
 
 @pytest.mark.parametrize("case", SMALL[::3], ids=[case.name for case in SMALL[::3]])
-def test_a_socket_answers_frames_that_come_byte_by_byte(play: Play, case: Case) -> None:  # E10, R7
-    async def program(system: ActorSystem) -> None:
-        await check(system, case, byte_by_byte=True)
-
-    play(program)
+async def test_a_socket_answers_frames_that_come_byte_by_byte(system: ActorSystem, case: Case) -> None:  # E10, R7
+    await check(system, case, byte_by_byte=True)
 
 
 # Section 10: many frames, cut anyhow. Sections 12 and 13, compression, have a file of their own.
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 7, 997])
-def test_frames_may_be_cut_anywhere(play: Play, cut: int) -> None:  # E10: Autobahn 10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo)})
-        async with await open_socket(stage) as peer:
-            texts = ["", "a", "ü" * 100, "x" * 1000]
-            sent = b"".join(frame(TEXT, text) for text in texts)
-            for start in range(0, len(sent), cut):
-                await peer.send(sent[start : start + cut])
-            assert [await peer.message() for _ in texts] == texts
-            await peer.farewell()
-
-    play(program)
+async def test_frames_may_be_cut_anywhere(system: ActorSystem, cut: int) -> None:  # E10: Autobahn 10
+    stage = await serve(system, {"/ws": WebSocket(Echo)})
+    with await open_socket(stage) as peer:
+        texts = ["", "a", "ü" * 100, "x" * 1000]
+        sent = b"".join(frame(TEXT, text) for text in texts)
+        for start in range(0, len(sent), cut):
+            await peer.send(sent[start : start + cut])
+        assert [await peer.message() for _ in texts] == texts
+        await peer.farewell()

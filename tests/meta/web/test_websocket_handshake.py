@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,8 @@ from greenroom.meta import (
     WebSocket,
     WebSocketConnected,
 )
+from tests.meta.owners import Echo
+from tests.meta.web.browser import connect, request
 from tests.meta.web.frames import (
     CONT,
     PING,
@@ -27,40 +29,30 @@ from tests.meta.web.frames import (
     handshake,
     open_socket,
 )
-from tests.meta.web.peers import connect, request
-from tests.meta.web.stage import Answer, Echo, serve
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.meta.web.stage import Answer, serve
 
 
-def test_what_comes_together_with_the_request_is_not_lost(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo), "/own": WebSocket()})
-        early = frame(TEXT, "early") + frame(PING, "p") + frame(TEXT, "ea", fin=False) + frame(CONT, "r")
-        async with await open_socket(stage, early=early) as peer:
-            frames = [await peer.frame() for _ in range(3)]
-            assert Frame(PONG, b"p") in frames
-            assert [one.payload for one in frames if one.opcode == TEXT] == [b"early", b"ear"]
-        async with await open_socket(stage, "/own", early=frame(TEXT, "x") + close_frame(4000)) as peer:
-            assert (await peer.frame()).code == 4000
-        for kind in (WebSocketConnected, Received, Closed):
-            await stage.probe.expect(kind)
-
-    play(program)
+async def test_what_comes_together_with_the_request_is_not_lost(system: ActorSystem) -> None:  # E10
+    stage = await serve(system, {"/ws": WebSocket(Echo), "/own": WebSocket()})
+    early = frame(TEXT, "early") + frame(PING, "p") + frame(TEXT, "ea", fin=False) + frame(CONT, "r")
+    with await open_socket(stage, early=early) as peer:
+        frames = [await peer.frame() for _ in range(3)]
+        assert Frame(PONG, b"p") in frames
+        assert [one.payload for one in frames if one.opcode == TEXT] == [b"early", b"ear"]
+    with await open_socket(stage, "/own", early=frame(TEXT, "x") + close_frame(4000)) as peer:
+        assert (await peer.frame()).code == 4000
+    for kind in (WebSocketConnected, Received, Closed):
+        await stage.probe.expect(kind)
 
 
-def test_a_handshake_may_come_byte_by_byte(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo), "/": system.spawn(Answer, lambda asked: "plain")})
-        async with await connect(stage) as peer:
-            assert (await peer.ask()).text == "plain"  # a connection may become a socket later
-            for byte in handshake() + frame(TEXT, "slow"):
-                await peer.send(bytes([byte]))
-            assert (await peer.head()).status == 101
-            assert await peer.read(6) == b"\x81\x04slow"
-
-    play(program)
+async def test_a_handshake_may_come_byte_by_byte(system: ActorSystem) -> None:  # E10
+    stage = await serve(system, {"/ws": WebSocket(Echo), "/": system.spawn(Answer, lambda asked: "plain")})
+    with await connect(stage) as peer:
+        assert (await peer.ask()).text == "plain"  # a connection may become a socket later
+        for byte in handshake() + frame(TEXT, "slow"):
+            await peer.send(bytes([byte]))
+        assert (await peer.head()).status == 101
+        assert await peer.read(6) == b"\x81\x04slow"
 
 
 BAD_HANDSHAKES = [
@@ -81,35 +73,29 @@ BAD_HANDSHAKES = [
 
 
 @pytest.mark.parametrize(("sent", "statuses"), [row[1:] for row in BAD_HANDSHAKES], ids=[r[0] for r in BAD_HANDSHAKES])
-def test_a_bad_handshake_is_refused(play: Play, sent: bytes, statuses: tuple[int, ...]) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket()})
-        async with await connect(stage) as peer:
-            await peer.send(sent)
-            reply = await peer.reply()
-            assert reply.status in statuses
-            if reply.status == 426:
-                assert reply.headers["upgrade"].lower() == "websocket"
-            if b"version: 8" in sent:
-                assert reply.headers["sec-websocket-version"] == "13"
-        await stage.probe.expect_no()
-        async with await open_socket(stage):
-            await stage.probe.expect(WebSocketConnected)
-
-    play(program)
+async def test_a_bad_handshake_is_refused(system: ActorSystem, sent: bytes, statuses: tuple[int, ...]) -> None:  # E10
+    stage = await serve(system, {"/ws": WebSocket()})
+    with await connect(stage) as peer:
+        await peer.send(sent)
+        reply = await peer.reply()
+        assert reply.status in statuses
+        if reply.status == 426:
+            assert reply.headers["upgrade"].lower() == "websocket"
+        if b"version: 8" in sent:
+            assert reply.headers["sec-websocket-version"] == "13"
+    await stage.probe.expect_no()
+    with await open_socket(stage):
+        await stage.probe.expect(WebSocketConnected)
 
 
-def test_after_a_refusal_the_connection_is_of_use(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        routes = {"/ws": WebSocket(authorize=lambda asked: False), "/": system.spawn(Answer, lambda asked: "plain")}
-        stage = await serve(system, routes)
-        async with await connect(stage) as peer:
-            assert (await peer.ask(path="/ws")).status == 426
-            await peer.send(handshake())
-            assert (await peer.reply()).status == 403
-            assert (await peer.ask()).text == "plain"
-
-    play(program)
+async def test_after_a_refusal_the_connection_is_of_use(system: ActorSystem) -> None:  # E10
+    routes = {"/ws": WebSocket(authorize=lambda asked: False), "/": system.spawn(Answer, lambda asked: "plain")}
+    stage = await serve(system, routes)
+    with await connect(stage) as peer:
+        assert (await peer.ask(path="/ws")).status == 426
+        await peer.send(handshake())
+        assert (await peer.reply()).status == 403
+        assert (await peer.ask()).text == "plain"
 
 
 def raising(error: Exception) -> Any:
@@ -130,29 +116,23 @@ def raising(error: Exception) -> Any:
     ],
     ids=["False", "None", "response", "HttpError", "ValueError"],
 )
-def test_a_socket_can_be_refused(play: Play, authorize: Any, status: int) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(authorize=authorize)})
-        async with await connect(stage) as peer:
-            await peer.send(handshake())
-            reply = await peer.reply()
-            assert reply.status == status
-            assert status != 401 or reply.headers["www-authenticate"] == "Basic"
-        await stage.probe.expect_no()
-
-    play(program)
+async def test_a_socket_can_be_refused(system: ActorSystem, authorize: Any, status: int) -> None:  # E10
+    stage = await serve(system, {"/ws": WebSocket(authorize=authorize)})
+    with await connect(stage) as peer:
+        await peer.send(handshake())
+        reply = await peer.reply()
+        assert reply.status == status
+        assert status != 401 or reply.headers["www-authenticate"] == "Basic"
+    await stage.probe.expect_no()
 
 
-def test_a_socket_that_may_be_is_granted(play: Play) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        def authorize(asked: HttpRequest) -> bool:
-            return asked.params["room"] == "mine" and asked.headers["authorization"] == "me"
+async def test_a_socket_that_may_be_is_granted(system: ActorSystem) -> None:  # E10
+    def authorize(asked: HttpRequest) -> bool:
+        return asked.params["room"] == "mine" and asked.headers["authorization"] == "me"
 
-        stage = await serve(system, {"/{room}": WebSocket(Echo, authorize=authorize)})
-        async with await open_socket(stage, "/mine", authorization="me") as peer:
-            assert await peer.say("in") == "in"
-
-    play(program)
+    stage = await serve(system, {"/{room}": WebSocket(Echo, authorize=authorize)})
+    with await open_socket(stage, "/mine", authorization="me") as peer:
+        assert await peer.say("in") == "in"
 
 
 class AsyncAuthorize:
@@ -162,18 +142,14 @@ class AsyncAuthorize:
         return True
 
 
-def test_an_async_authorize_does_not_let_everybody_in(play: Play) -> None:  # E10
+async def test_an_async_authorize_does_not_let_everybody_in(system: ActorSystem) -> None:  # E10
     with pytest.raises(ConfigError) as caught:
         WebSocket(Echo, authorize=AsyncAuthorize().__call__)
     assert caught.value.field == "authorize"
-
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(Echo, authorize=AsyncAuthorize())})
-        async with await connect(stage) as peer:
-            await peer.send(handshake())
-            assert (await peer.reply()).status == 500
-
-    play(program)
+    stage = await serve(system, {"/ws": WebSocket(Echo, authorize=AsyncAuthorize())})
+    with await connect(stage) as peer:
+        await peer.send(handshake())
+        assert (await peer.reply()).status == 500
 
 
 @pytest.mark.parametrize(
@@ -186,16 +162,15 @@ def test_an_async_authorize_does_not_let_everybody_in(play: Play) -> None:  # E1
         (("a",), None, None),
     ],
 )
-def test_the_best_subprotocol_is_chosen(play: Play, spoken: tuple[str, ...], offered: Any, chosen: Any) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        stage = await serve(system, {"/ws": WebSocket(subprotocols=spoken)})
-        headers = {} if offered is None else {"sec_websocket_protocol": offered}
-        async with await open_socket(stage, **headers) as peer:
-            assert peer.answer.headers.get("sec-websocket-protocol") == chosen
-            assert (await stage.probe.expect(WebSocketConnected)).subprotocol == chosen
-            await peer.farewell()
-
-    play(program)
+async def test_the_best_subprotocol_is_chosen(
+    system: ActorSystem, spoken: tuple[str, ...], offered: Any, chosen: Any
+) -> None:  # E10
+    stage = await serve(system, {"/ws": WebSocket(subprotocols=spoken)})
+    headers = {} if offered is None else {"sec_websocket_protocol": offered}
+    with await open_socket(stage, **headers) as peer:
+        assert peer.answer.headers.get("sec-websocket-protocol") == chosen
+        assert (await stage.probe.expect(WebSocketConnected)).subprotocol == chosen
+        await peer.farewell()
 
 
 @pytest.mark.parametrize(

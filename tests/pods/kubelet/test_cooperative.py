@@ -10,7 +10,7 @@ import pytest
 from greenroom import Actor, Lane, props
 from greenroom.errors import PodGone, RingFull
 from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel
-from tests.pods.cast import PATIENCE, Diary, Hold, Phases, doer, fail_with, playing, troupe_class
+from tests.pods.troupes import PATIENCE, Diary, Hold, Phases, doer, fail_with, playing, troupe_class
 
 COOPERATIVE = ThreadModel.COOPERATIVE
 PATIENT = KubeletConfig(max_restarts=None, connect_timeout=PATIENCE)
@@ -217,7 +217,7 @@ def test_what_was_put_down_for_a_pod_that_is_given_up_is_a_dead_letter() -> None
         sender=Pod(doer(told), thread=COOPERATIVE, expose=True),
     ).new(kubelet=KubeletConfig(max_restarts=1, within=3600.0, connect_timeout=PATIENCE))
     troupe.system.dead_letters.subscribe(lambda letter: dead.write(letter.message))
-    from tests.pods.cast import InThread, assert_over
+    from tests.pods.troupes import InThread, assert_over
 
     call = InThread(troupe.play)
     troupe.exposed().worker.send(fail_with(ValueError("bad")))

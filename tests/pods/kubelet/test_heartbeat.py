@@ -11,7 +11,7 @@ import pytest
 from greenroom import Actor, props
 from greenroom.errors import ConnectTimeout
 from greenroom.pods import Heartbeat, KubeletConfig, Pod, PodPhase, ThreadModel
-from tests.pods.cast import PATIENCE, Diary, Hold, InThread, Phases, doer, fail_with, playing, troupe_class
+from tests.pods.troupes import PATIENCE, Diary, Hold, InThread, Phases, doer, fail_with, playing, troupe_class
 
 COOPERATIVE = ThreadModel.COOPERATIVE
 
@@ -98,7 +98,7 @@ def test_who_waits_in_vain_for_a_held_kubelet_is_told_of_it() -> None:  # K14
 
 
 class Stuck(Actor[Any, None]):
-    """Its `pre_start` takes as long as somebody holds it."""
+    """Holds its thread in `pre_start` until it is released."""
 
     def __init__(self, hold: Hold) -> None:
         self.hold = hold

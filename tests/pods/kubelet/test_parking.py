@@ -24,7 +24,7 @@ from greenroom.pods import (
     ThreadModel,
     TroupeFailed,
 )
-from tests.pods.cast import Diary, Hold, InThread, Phases, assert_over, doer, troupe_class
+from tests.pods.troupes import Diary, Hold, InThread, Phases, assert_over, doer, troupe_class
 
 THREADS = (ThreadModel.DEDICATED, ThreadModel.COOPERATIVE, ThreadModel.MAIN)
 

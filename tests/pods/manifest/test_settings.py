@@ -10,7 +10,7 @@ from greenroom import Actor, Backoff, Lane, OnRestart
 from greenroom.errors import BadArgument, ConfigError, GreenroomError, ManifestError
 from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, RestartPolicy, ShutdownMode, ThreadModel
 from greenroom.policy.children import Restart
-from tests.pods.cast import Diary, doer, troupe_class
+from tests.pods.troupes import Diary, doer, troupe_class
 
 
 class Idler(Actor[Any, None]):

@@ -10,7 +10,8 @@ import pytest
 from greenroom import Backoff, Lane, OnRestart
 from greenroom.errors import ConnectTimeout, HandleHeld, MailboxFull, PodGone, RingFull
 from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel
-from tests.pods.cast import (
+from tests.pods.test_error_table import FOREVER, THREADS
+from tests.pods.troupes import (
     PATIENCE,
     Diary,
     Hold,
@@ -24,7 +25,6 @@ from tests.pods.cast import (
     send_until_gone,
     troupe_class,
 )
-from tests.pods.test_error_table import FOREVER, THREADS
 
 SMALL = Buffers(data=4, control=4, management=4, log=4)
 LANES = list(Lane)
@@ -227,6 +227,7 @@ def test_a_send_to_a_pod_that_makes_no_room_is_refused_in_time() -> None:  # K4
         hold.release()
         diary.wait_for_count(sent)
     assert diary.entries == list(range(sent))
+    assert assert_over(troupe).rejected == 1  # the one that was told so by an exception
 
 
 def test_asends_of_one_holder_all_go_on_when_there_is_room() -> None:  # K4

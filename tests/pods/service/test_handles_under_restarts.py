@@ -11,8 +11,18 @@ import pytest
 from greenroom import Backoff, Lane
 from greenroom.errors import PodGone
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, ServiceHandle, ThreadModel
-from tests.pods.cast import PATIENCE, Diary, InThread, Phases, doer, fail_with, playing, send_until_gone, troupe_class
 from tests.pods.test_error_table import THREADS
+from tests.pods.troupes import (
+    PATIENCE,
+    Diary,
+    InThread,
+    Phases,
+    doer,
+    fail_with,
+    playing,
+    send_until_gone,
+    troupe_class,
+)
 
 SENDERS = 8
 

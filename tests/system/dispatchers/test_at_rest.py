@@ -13,7 +13,7 @@ import pytest
 
 from greenroom import Actor, ActorSystem, ManualClock, Process, SystemConfig
 from greenroom.errors import ClockHeldUp
-from tests.system.dispatchers.processes.sleepers import Sleeper
+from tests.system.dispatchers.processes.guests import Sleeper
 
 DEADLINE = 120.0
 ON_THREADS = ["parallel", "pinned"]

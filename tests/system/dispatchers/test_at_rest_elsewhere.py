@@ -26,10 +26,10 @@ from greenroom import (
     SystemConfig,
 )
 from greenroom.errors import SendTimeout
-from greenroom.system.ending import loopend
+from greenroom.system.loops import thread
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
-from tests.system.dispatchers.processes.sleepers import Cleaner, Fickle, Sleeper
+from tests.system.dispatchers.processes.guests import Cleaner, Fickle, Sleeper
 
 DEADLINE = 120.0
 ONE = {"process": Process(workers=1), "one": Parallel(threads=1)}
@@ -252,7 +252,7 @@ def test_an_actor_elsewhere_that_waits_for_a_probe_counts_as_settled(dispatcher:
 def test_a_cancelled_handler_in_a_worker_process_has_a_last_chance_at_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # M11
-    monkeypatch.setattr(loopend, "_LAST_CHANCE", DEADLINE)
+    monkeypatch.setattr(thread, "_LAST_CHANCE", DEADLINE)
 
     async def main() -> None:
         async with ActorSystem("test", config=SystemConfig(dispatchers=ONE)) as system:

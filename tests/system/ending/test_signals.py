@@ -106,10 +106,15 @@ class Program:
     def reads(self, text: str) -> None:
         """Wait until it has printed `text`."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.output += line
-            if text in line:
-                return
+        line = b""
+        # Byte by byte: what is read ahead would be lost to `communicate`.
+        while more := os.read(self._process.stdout.fileno(), 1):
+            line += more
+            if more == b"\n":
+                self.output += line.decode()
+                if text in line.decode():
+                    return
+                line = b""
         pytest.fail(f"it ended before it said {text!r}: {self.output}")
 
     def says(self, line: str) -> None:

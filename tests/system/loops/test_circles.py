@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, AskDeadlock, AskTimeout, Context, ManualClock, Reply
-from greenroom.actor.failure.askcycles import Probe
+from greenroom.actor.messaging.cycles import Walk
 from tests.conformance.askers import Ref, outcome, until
 from tests.conftest import Play
 from tests.gates import Event, turns
@@ -48,13 +48,13 @@ def test_of_those_who_ask_one_another_at_once_one_is_refused_though_each_finds_t
     monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:  # case 25
     found = threading.Barrier(length)
-    close = Probe._close
+    close = Walk._close
 
-    def close_together(probe: Probe) -> None:
+    def close_together(walk: Walk) -> None:
         found.wait(PATIENCE)  # nobody has been refused yet when the last finds it
-        close(probe)
+        close(walk)
 
-    monkeypatch.setattr(Probe, "_close", close_together)
+    monkeypatch.setattr(Walk, "_close", close_together)
 
     async def program(system: ActorSystem) -> None:
         barrier = threading.Barrier(length)
@@ -83,13 +83,14 @@ def test_who_asks_back_is_refused_even_if_it_waits_before_the_one_it_was_asked_b
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # case 25
     waits = threading.Event()
-    go_to = Probe._go_to
+    go_to = Walk._go_to
 
-    def go_and_tell(probe: Probe, cell: Any) -> None:
-        go_to(probe, cell)
+    def go_and_tell(walk: Walk, cell: Any) -> Any:
+        following = go_to(walk, cell)
         waits.set()
+        return following
 
-    monkeypatch.setattr(Probe, "_go_to", go_and_tell)
+    monkeypatch.setattr(Walk, "_go_to", go_and_tell)
 
     async def program(system: ActorSystem) -> None:
         async def ask(ctx: Context, other: Ref | None) -> Any:
@@ -115,17 +116,17 @@ def test_a_circle_is_none_if_one_gave_up_before_the_last_began_to_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # case 25
     clock = ManualClock()
-    held: list[tuple[Probe, Any]] = []
+    held: list[tuple[Walk, Any]] = []
     first: list[Ref] = []
-    go_to = Probe._go_to
+    go_to = Walk._go_to
 
-    def hold_one(probe: Probe, cell: Any) -> None:
-        if first and probe._asker is first[0]._cell and len(held) < 2:
-            held.append((probe, cell))
-        else:
-            go_to(probe, cell)
+    def hold_one(walk: Walk, cell: Any) -> Any:
+        if first and walk._asker is first[0]._cell and len(held) < 2:
+            held.append((walk, cell))
+            return None
+        return go_to(walk, cell)
 
-    monkeypatch.setattr(Probe, "_go_to", hold_one)
+    monkeypatch.setattr(Walk, "_go_to", hold_one)
 
     async def program(system: ActorSystem) -> None:
         opens, goes_on, gave_up = Event(), Event(), Event()
@@ -169,20 +170,20 @@ def test_a_circle_is_none_if_one_gave_up_before_the_last_began_to_wait(
 
 
 @pytest.mark.parametrize("way", ["defers", "forwards"])
-def test_a_probe_finds_no_circle_if_the_actor_asked_left_the_answer_to_another_before_it_came(
+def test_a_walk_finds_no_circle_if_the_actor_asked_left_the_answer_to_another_before_it_came(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:  # case 25
     asks_back = threading.Event()
     begun: list[Any] = []
-    go_to = Probe._go_to
+    go_to = Walk._go_to
 
-    def go_late(probe: Probe, cell: Any) -> None:
+    def go_late(walk: Walk, cell: Any) -> Any:
         begun.append(cell)
         if len(begun) == 1:
-            assert asks_back.wait(PATIENCE)  # so the probe comes to one that waits already
-        go_to(probe, cell)
+            assert asks_back.wait(PATIENCE)  # so the walk comes to one that waits already
+        return go_to(walk, cell)
 
-    monkeypatch.setattr(Probe, "_go_to", go_late)
+    monkeypatch.setattr(Walk, "_go_to", go_late)
 
     async def program(system: ActorSystem) -> None:
         kept: list[Reply] = []

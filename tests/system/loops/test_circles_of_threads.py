@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, AskDeadlock, AskTimeout, Context, ManualClock
-from greenroom.actor.failure.askcycles import Probe
+from greenroom.actor.messaging.cycles import Walk
 from greenroom.actor.messaging.question import Question
 from tests.conformance.askers import Ref, outcome, pass_time, until
 from tests.conftest import Play
@@ -89,19 +89,19 @@ def test_of_those_who_ask_one_another_at_once_one_is_refused_though_each_finds_t
     monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, ...]
 ) -> None:  # case 25
     wait, found = threading.Barrier(len(kinds)), threading.Barrier(len(kinds))
-    follow, close = Probe.follow, Probe._close
+    follow, close = Walk.follow, Walk._close
 
-    def follow_together(probe: Probe, question: Question) -> None:
-        if not probe._followed:
+    def follow_together(walk: Walk, question: Question) -> Any:
+        if not walk._followed:
             wait.wait(PATIENCE)  # all of them do when the first is looked at
-        follow(probe, question)
+        return follow(walk, question)
 
-    def close_together(probe: Probe) -> None:
+    def close_together(walk: Walk) -> None:
         found.wait(PATIENCE)  # nobody has been refused yet when the last finds it
-        close(probe)
+        close(walk)
 
-    monkeypatch.setattr(Probe, "follow", follow_together)
-    monkeypatch.setattr(Probe, "_close", close_together)
+    monkeypatch.setattr(Walk, "follow", follow_together)
+    monkeypatch.setattr(Walk, "_close", close_together)
 
     async def program(system: ActorSystem) -> None:
         walkers = on_each_loop(system, kinds, len(kinds))
@@ -189,19 +189,20 @@ def test_who_waits_for_one_that_waits_for_nobody_gives_up_in_time(kind: str) -> 
 def test_a_circle_is_none_if_one_was_cancelled_before_the_last_began_to_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # case 25
-    held: list[tuple[Probe, Any]] = []
+    held: list[tuple[Walk, Any]] = []
     seen: list[tuple[Any, Any]] = []
     cells: list[Any] = []
-    go_to = Probe._go_to
+    go_to = Walk._go_to
 
-    def hold_the_first(probe: Probe, cell: Any) -> None:
-        if not held and cells and probe._asker is cells[0]:
-            held.append((probe, cell))
-        else:
-            go_to(probe, cell)
-            seen.append((probe._asker, cell))
+    def hold_the_first(walk: Walk, cell: Any) -> Any:
+        if not held and cells and walk._asker is cells[0]:
+            held.append((walk, cell))
+            return None
+        following = go_to(walk, cell)
+        seen.append((walk._asker, cell))
+        return following
 
-    monkeypatch.setattr(Probe, "_go_to", hold_the_first)
+    monkeypatch.setattr(Walk, "_go_to", hold_the_first)
 
     async def program(system: ActorSystem) -> None:
         begins, opens, goes_on, gave_up = Event(), Event(), Event(), Event()

@@ -34,6 +34,7 @@ class Member(Actor[Any, Any]):
             message.wait(60)
             raise LookupError("on purpose, at the same time")
         if isinstance(message, Gate):
+            self.log.append(("waits", self.number))
             await message
         return get_ident()
 
@@ -92,6 +93,9 @@ def test_none_is_started_while_one_has_a_message_in_hand() -> None:
         refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
         gate = Gate()
         slow = asyncio.ensure_future(refs[1].ask(gate, timeout=None))
+        while log != [("waits", 1)]:
+            await turns(1)
+        log.clear()
         refs[0].tell("fail")
         while ("left", 0) not in log or ("left", 2) not in log:
             await turns(1)

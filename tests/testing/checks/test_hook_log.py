@@ -60,52 +60,45 @@ class Worker(Actor[Any, Any]):
         raise message
 
 
-def test_hooks_are_written_down_in_their_order_over_restarts(play: Play) -> None:
+async def test_hooks_are_written_down_in_their_order_over_restarts(system: ActorSystem) -> None:
     hooks = HookLog()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(hooks.of(Worker), 1, second=4, supervision=AT_ONCE)
-        await ref.started()
-        hooks.assert_called("pre_start", "post_start")
-        cause = ValueError("bad")
-        ref.tell(cause)
-        await system.settle()
-        assert hooks.calls == [
-            *("pre_start", "post_start"),
-            *("pre_restart", "post_stop", "pre_start", "post_restart", "post_start"),
-        ]
-        assert hooks.records[2] == HookCall("pre_restart", ref, (cause,))
-        ref.stop()
-        await ref.terminated()
-        assert hooks.assert_called(..., "post_start", "pre_stop", "post_stop") == hooks.records
-        hooks.clear()
-        hooks.assert_called()
-
-    play(program)
+    ref = system.spawn(hooks.of(Worker), 1, second=4, supervision=AT_ONCE)
+    await ref.started()
+    hooks.assert_called("pre_start", "post_start")
+    cause = ValueError("bad")
+    ref.tell(cause)
+    await system.settle()
+    assert hooks.calls == [
+        *("pre_start", "post_start"),
+        *("pre_restart", "post_stop", "pre_start", "post_restart", "post_start"),
+    ]
+    assert hooks.records[2] == HookCall("pre_restart", ref, (cause,))
+    ref.stop()
+    await ref.terminated()
+    assert hooks.assert_called(..., "post_start", "pre_stop", "post_stop") == hooks.records
+    hooks.clear()
+    hooks.assert_called()
 
 
-def test_a_class_whose_hooks_are_written_down_is_the_same_to_all_appearances(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        ref = system.spawn(hooks.of(Worker), 1, second=4)
-        assert_type(hooks.of(Worker), type[Worker])
-        assert_type(ref, ActorRef[Any, Any])
-        assert await ref.ask("text") == (5, ["pre_start"], "Worker")
-        assert ref.name == "Worker$0"
-        assert system.snapshot().actors[0].kind == "Worker"
-        wrapped = hooks.of(Worker)
-        assert issubclass(wrapped, Worker)
-        assert (wrapped.__name__, wrapped.__qualname__, wrapped.__module__, wrapped.__doc__) == (
-            Worker.__name__,
-            Worker.__qualname__,
-            Worker.__module__,
-            Worker.__doc__,
-        )
-        assert hooks.of(Worker) is wrapped
-        assert hooks.of(wrapped) is wrapped
-        assert HookLog().of(Worker) is not wrapped
-
-    play(program)
+async def test_a_class_whose_hooks_are_written_down_is_the_same_to_all_appearances(system: ActorSystem) -> None:
+    hooks = HookLog()
+    ref = system.spawn(hooks.of(Worker), 1, second=4)
+    assert_type(hooks.of(Worker), type[Worker])
+    assert_type(ref, ActorRef[Any, Any])
+    assert await ref.ask("text") == (5, ["pre_start"], "Worker")
+    assert ref.name == "Worker$0"
+    assert system.snapshot().actors[0].kind == "Worker"
+    wrapped = hooks.of(Worker)
+    assert issubclass(wrapped, Worker)
+    assert (wrapped.__name__, wrapped.__qualname__, wrapped.__module__, wrapped.__doc__) == (
+        Worker.__name__,
+        Worker.__qualname__,
+        Worker.__module__,
+        Worker.__doc__,
+    )
+    assert hooks.of(Worker) is wrapped
+    assert hooks.of(wrapped) is wrapped
+    assert HookLog().of(Worker) is not wrapped
 
 
 def test_the_default_of_a_hook_counts_as_called(play: Play) -> None:
@@ -157,23 +150,20 @@ class Careful(Parent):
         await asyncio.sleep(0)
 
 
-def test_the_ends_of_others_are_written_down_and_a_death_pact_is_kept(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        other = system.spawn(note)
-        careless = system.spawn(hooks.of(Parent), other)
-        careful = system.spawn(hooks.of(Careful), other)
-        await system.settle()
-        for ref in (careless, careful):
-            hooks.assert_called("pre_start", "post_start", "on_child_terminated", actor=ref)
-        other.stop()
-        await assert_ended(careless, DeathPact)
-        hooks.assert_called(..., "on_terminated", "post_stop", actor=careless)
-        await system.settle()
-        assert hooks.assert_called(..., "on_terminated", actor=careful)[-1].arguments == (other, None)
-        assert careful.is_alive
-
-    play(program)
+async def test_the_ends_of_others_are_written_down_and_a_death_pact_is_kept(system: ActorSystem) -> None:
+    hooks = HookLog()
+    other = system.spawn(note)
+    careless = system.spawn(hooks.of(Parent), other)
+    careful = system.spawn(hooks.of(Careful), other)
+    await system.settle()
+    for ref in (careless, careful):
+        hooks.assert_called("pre_start", "post_start", "on_child_terminated", actor=ref)
+    other.stop()
+    await assert_ended(careless, DeathPact)
+    hooks.assert_called(..., "on_terminated", "post_stop", actor=careless)
+    await system.settle()
+    assert hooks.assert_called(..., "on_terminated", actor=careful)[-1].arguments == (other, None)
+    assert careful.is_alive
 
 
 class Keeper(Actor[Any, Any]):
@@ -205,30 +195,28 @@ class Keeper(Actor[Any, Any]):
         return Behaviors.same if isinstance(signal, Terminated) else None
 
 
-def test_states_that_are_handed_on_and_signals_are_let_through(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        ref = system.spawn(hooks.of(Keeper))
-        assert await ref.ask("count") == 1
-        ref.restart()
-        assert await ref.ask("count") == 2
-        hooks.assert_called(
-            *("pre_start", "post_start", "pre_restart", "snapshot"),
-            *("post_stop", "pre_start", "restore", "post_restart", "post_start"),
-        )
-        assert hooks.records[6].arguments == (1,)
-        other = system.spawn(note)
-        ref.tell(other)
-        other.stop()
-        await system.settle()
-        hooks.assert_called(..., "on_terminated")
-        assert ref.is_alive  # its own on_signal saw to that
-        assert not hasattr(hooks.of(Keeper)(), "__dict__")
-
-    play(program)
+async def test_states_that_are_handed_on_and_signals_are_let_through(system: ActorSystem) -> None:
+    hooks = HookLog()
+    ref = system.spawn(hooks.of(Keeper))
+    assert await ref.ask("count") == 1
+    ref.restart()
+    assert await ref.ask("count") == 2
+    hooks.assert_called(
+        *("pre_start", "post_start", "pre_restart", "snapshot"),
+        *("post_stop", "pre_start", "restore", "post_restart", "post_start"),
+    )
+    assert hooks.records[6].arguments == (1,)
+    other = system.spawn(note)
+    ref.tell(other)
+    other.stop()
+    await system.settle()
+    hooks.assert_called(..., "on_terminated")
+    assert ref.is_alive  # its own on_signal saw to that
+    assert not hasattr(hooks.of(Keeper)(), "__dict__")
 
 
-def test_a_hook_that_raises_is_written_down_and_does_what_it_does(play: Play) -> None:
+@pytest.mark.config(supervision=Supervision(Directive.STOP))
+async def test_a_hook_that_raises_is_written_down_and_does_what_it_does(system: ActorSystem) -> None:
     class Broken(Actor[Any, Any]):
         async def pre_start(self) -> None:
             raise ValueError("no")
@@ -236,47 +224,38 @@ def test_a_hook_that_raises_is_written_down_and_does_what_it_does(play: Play) ->
         def receive(self, message: Any) -> None:
             pass
 
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        ref = system.spawn(hooks.of(Broken))
-        await assert_ended(ref, ValueError)
-        hooks.assert_called("pre_start", "post_stop")
-
-    play(program, supervision=Supervision(Directive.STOP))
+    hooks = HookLog()
+    ref = system.spawn(hooks.of(Broken))
+    await assert_ended(ref, ValueError)
+    hooks.assert_called("pre_start", "post_stop")
 
 
-def test_hooks_of_children_and_props_are_written_down(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        spec = Supervisor.spec(children=[ChildSpec("one", hooks.of(Worker), args=(1,))])
-        system.spawn(Supervisor, spec, name="boss")
-        other = system.spawn(props(hooks.of(Worker), 1, second=2))
-        await other.ask("text")
-        child = system.actor("/boss/one")
-        assert child is not None
-        await child.started()
-        for ref in (child, other):
-            hooks.assert_called("pre_start", "post_start", actor=ref)
-
-    play(program)
+async def test_hooks_of_children_and_props_are_written_down(system: ActorSystem) -> None:
+    hooks = HookLog()
+    spec = Supervisor.spec(children=[ChildSpec("one", hooks.of(Worker), args=(1,))])
+    system.spawn(Supervisor, spec, name="boss")
+    other = system.spawn(props(hooks.of(Worker), 1, second=2))
+    await other.ask("text")
+    child = system.actor("/boss/one")
+    assert child is not None
+    await child.started()
+    for ref in (child, other):
+        hooks.assert_called("pre_start", "post_start", actor=ref)
 
 
-def test_other_hooks_than_the_expected_fail_and_are_told(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        ref = system.spawn(hooks.of(Worker), 1, name="worker")
-        with pytest.raises(
-            AssertionError, match=r"hooks of Worker expected pre_start; called were nothing .*still to come"
-        ):
-            hooks.assert_called("pre_start")
-        await ref.started()
-        with pytest.raises(AssertionError) as caught:
-            hooks.assert_called("post_start", "pre_start", actor=ref)
-        assert str(caught.value) == "hooks of /worker expected post_start, pre_start; called were pre_start, post_start"
-        with pytest.raises(BadArgument, match="'pre_strat' is no hook that is written down: there are pre_start,"):
-            hooks.assert_called("pre_strat")
-
-    play(program)
+async def test_other_hooks_than_the_expected_fail_and_are_told(system: ActorSystem) -> None:
+    hooks = HookLog()
+    ref = system.spawn(hooks.of(Worker), 1, name="worker")
+    with pytest.raises(
+        AssertionError, match=r"hooks of Worker expected pre_start; called were nothing .*still to come"
+    ):
+        hooks.assert_called("pre_start")
+    await ref.started()
+    with pytest.raises(AssertionError) as caught:
+        hooks.assert_called("post_start", "pre_start", actor=ref)
+    assert str(caught.value) == "hooks of /worker expected post_start, pre_start; called were pre_start, post_start"
+    with pytest.raises(BadArgument, match="'pre_strat' is no hook that is written down: there are pre_start,"):
+        hooks.assert_called("pre_strat")
 
 
 def test_a_class_that_wants_to_know_of_its_subclasses_hears_nothing(play: Play) -> None:

@@ -13,7 +13,7 @@ import pytest
 from greenroom import Actor, ActorSystem, AskTimeout, MailboxConfig, SystemConfig
 from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationStuck
 from greenroom.testing import Report, Simulation, explore, faults
-from greenroom.testing.exploring.simulatedprogram import CheckFailed
+from greenroom.testing.simulatedprogram import CheckFailed
 from tests.testing.exploring.programs import Note, b_after_a, find, in_order
 
 

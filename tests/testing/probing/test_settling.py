@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,6 @@ from greenroom import Actor, ActorRef, ActorSystem, Context, OnExit
 from greenroom.errors import SettleTimeout
 from greenroom.testing import TestProbe
 from greenroom.testing.probing.settling import settle
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Asks(Actor[Any, Any]):
@@ -28,45 +25,36 @@ class Asks(Actor[Any, Any]):
         return await asyncio.gather(*(other.ask(message) for other in self.others))
 
 
-def test_an_actor_that_waits_for_a_probe_keeps_no_silence_from_being_told(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
-        client = system.spawn(Asks, server.ref)
-        asked = client.ask("x")
-        await other.expect_no()  # though the client's handler is in hand
+async def test_an_actor_that_waits_for_a_probe_keeps_no_silence_from_being_told(system: ActorSystem) -> None:
+    server, other = TestProbe(system), TestProbe(system)
+    client = system.spawn(Asks, server.ref)
+    asked = client.ask("x")
+    await other.expect_no()  # though the client's handler is in hand
+    await server.expect("x")
+    await server.expect_no()
+    server.reply("y")
+    assert await asked == "y"
+
+
+async def test_so_does_one_that_waits_for_such_an_actor(system: ActorSystem) -> None:
+    server, other = TestProbe(system), TestProbe(system)
+    near = system.spawn(Asks, server.ref)
+    far = system.spawn(Asks, near)
+    asked = system.spawn(Asks, far).ask("x")
+    await server.expect("x")
+    await other.expect_no()
+    server.reply("y")
+    assert await asked == "y"
+
+
+async def test_so_does_one_that_asked_several_at_once(system: ActorSystem) -> None:
+    servers = [TestProbe(system) for _ in range(3)]
+    asked = system.spawn(Asks, *(server.ref for server in servers)).ask("x")
+    for number, server in enumerate(servers):
         await server.expect("x")
         await server.expect_no()
-        server.reply("y")
-        assert await asked == "y"
-
-    play(program)
-
-
-def test_so_does_one_that_waits_for_such_an_actor(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
-        near = system.spawn(Asks, server.ref)
-        far = system.spawn(Asks, near)
-        asked = system.spawn(Asks, far).ask("x")
-        await server.expect("x")
-        await other.expect_no()
-        server.reply("y")
-        assert await asked == "y"
-
-    play(program)
-
-
-def test_so_does_one_that_asked_several_at_once(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        servers = [TestProbe(system) for _ in range(3)]
-        asked = system.spawn(Asks, *(server.ref for server in servers)).ask("x")
-        for number, server in enumerate(servers):
-            await server.expect("x")
-            await server.expect_no()
-            server.reply(number)
-        assert await asked == [0, 1, 2]
-
-    play(program)
+        server.reply(number)
+    assert await asked == [0, 1, 2]
 
 
 async def in_time(question: Any) -> Any:
@@ -92,102 +80,90 @@ async def in_a_group(question: Any) -> Any:
 
 
 @pytest.mark.parametrize("waits", [in_time, as_a_task, among_others, in_a_group])
-def test_so_does_one_that_waits_by_way_of_asyncio(play: Play, waits: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
+async def test_so_does_one_that_waits_by_way_of_asyncio(system: ActorSystem, waits: Any) -> None:
+    server, other = TestProbe(system), TestProbe(system)
 
-        async def ask(ctx: Context, message: Any) -> Any:
-            return await waits(server.ref.ask(message))
+    async def ask(ctx: Context, message: Any) -> Any:
+        return await waits(server.ref.ask(message))
 
-        asked = system.spawn(Asks, system.spawn(ask)).ask("x")
-        await server.expect("x")
-        await other.expect_no()
-        server.reply("y")
-        assert await asked == "y"
-
-    play(program)
+    asked = system.spawn(Asks, system.spawn(ask)).ask("x")
+    await server.expect("x")
+    await other.expect_no()
+    server.reply("y")
+    assert await asked == "y"
 
 
-def test_so_do_messages_behind_the_one_that_waits(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
-        client = system.spawn(Asks, server.ref)
-        for message in ("x", "y"):
-            client.tell(message)
-        await server.expect("x")
-        await other.expect_no()
-        server.reply(1)
-        await server.expect("y")
-
-    play(program, on_exit=OnExit.DISCARD)
+@pytest.mark.config(on_exit=OnExit.DISCARD)
+async def test_so_do_messages_behind_the_one_that_waits(system: ActorSystem) -> None:
+    server, other = TestProbe(system), TestProbe(system)
+    client = system.spawn(Asks, server.ref)
+    for message in ("x", "y"):
+        client.tell(message)
+    await server.expect("x")
+    await other.expect_no()
+    server.reply(1)
+    await server.expect("y")
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-def test_who_has_asked_a_probe_and_goes_on_with_something_else_is_waited_for(play: Play, forgets: bool) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
-        gate = asyncio.Event()
+async def test_who_has_asked_a_probe_and_goes_on_with_something_else_is_waited_for(
+    system: ActorSystem, forgets: bool
+) -> None:
+    server, other = TestProbe(system), TestProbe(system)
+    gate = asyncio.Event()
 
-        async def ask(ctx: Context, message: Any) -> None:
-            question = server.ref.ask(message)
-            await gate.wait()
-            other.ref.tell("late")
-            if not forgets:
-                await question
+    async def ask(ctx: Context, message: Any) -> None:
+        question = server.ref.ask(message)
+        await gate.wait()
+        other.ref.tell("late")
+        if not forgets:
+            await question
 
-        system.spawn(ask).tell("x")
-        await server.expect("x")
-        silence = asyncio.create_task(other.expect_no())
-        done, _ = await asyncio.wait([silence], timeout=0.02)
-        assert not done
-        gate.set()
-        with pytest.raises(AssertionError, match="late"):
-            await silence
-        server.reply("y")
-
-    play(program)
-
-
-def test_others_that_are_busy_are_waited_for(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        server, other = TestProbe(system), TestProbe(system)
-        gate = asyncio.Event()
-
-        async def busy(ctx: Context, message: Any) -> None:
-            await gate.wait()
-            other.ref.tell(message)
-
-        asked = system.spawn(Asks, server.ref).ask("x")
-        system.spawn(busy).tell("noise")
-        silence = asyncio.create_task(other.expect_no())
-        done, _ = await asyncio.wait([silence], timeout=0.02)
-        assert not done
-        gate.set()
-        with pytest.raises(AssertionError, match="noise"):
-            await silence
-        await server.expect("x")
-        server.reply("y")
-        await asked
-
-    play(program)
+    system.spawn(ask).tell("x")
+    await server.expect("x")
+    silence = asyncio.create_task(other.expect_no())
+    done, _ = await asyncio.wait([silence], timeout=0.02)
+    assert not done
+    gate.set()
+    with pytest.raises(AssertionError, match="late"):
+        await silence
+    server.reply("y")
 
 
-def test_who_waits_for_a_busy_actor_is_waited_for_too(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+async def test_others_that_are_busy_are_waited_for(system: ActorSystem) -> None:
+    server, other = TestProbe(system), TestProbe(system)
+    gate = asyncio.Event()
 
-        async def busy(ctx: Context, message: Any) -> str:
-            await gate.wait()
-            return "done"
+    async def busy(ctx: Context, message: Any) -> None:
+        await gate.wait()
+        other.ref.tell(message)
 
-        asked = system.spawn(Asks, system.spawn(busy, name="busy")).ask("x")
-        with pytest.raises(SettleTimeout, match=r"still busy after 0\.02 s: .*/busy"):
-            await settle(system, 0.02)
-        gate.set()
-        await settle(system, 20.0)
-        assert await asked == "done"
+    asked = system.spawn(Asks, server.ref).ask("x")
+    system.spawn(busy).tell("noise")
+    silence = asyncio.create_task(other.expect_no())
+    done, _ = await asyncio.wait([silence], timeout=0.02)
+    assert not done
+    gate.set()
+    with pytest.raises(AssertionError, match="noise"):
+        await silence
+    await server.expect("x")
+    server.reply("y")
+    await asked
 
-    play(program)
+
+async def test_who_waits_for_a_busy_actor_is_waited_for_too(system: ActorSystem) -> None:
+    gate = asyncio.Event()
+
+    async def busy(ctx: Context, message: Any) -> str:
+        await gate.wait()
+        return "done"
+
+    asked = system.spawn(Asks, system.spawn(busy, name="busy")).ask("x")
+    with pytest.raises(SettleTimeout, match=r"still busy after 0\.02 s: .*/busy"):
+        await settle(system, 0.02)
+    gate.set()
+    await settle(system, 20.0)
+    assert await asked == "done"
 
 
 def test_a_system_on_another_thread_settles_too() -> None:

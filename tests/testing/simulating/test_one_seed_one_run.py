@@ -321,9 +321,9 @@ def test_an_interrupt_in_the_middle_of_asyncios_work_breaks_nothing() -> None:
 
 AT_THE_DOOR = """
 import gc, logging, sys, threading, time
-from greenroom._core.simulation.director import directing
+from greenroom._core.world import worlds
 from greenroom.testing import Simulation
-from greenroom.testing.simulating import patches
+from greenroom.testing import patches
 
 async def program(system):
     await system.settle()
@@ -351,7 +351,7 @@ for moment in range(1, 2000):
         interrupts += 1
     sys.settrace(None)
     assert {name: getattr(time, name) for name in functions} == functions, moment
-    assert threading.get_ident() not in directing, moment
+    assert threading.get_ident() not in worlds, moment
     assert gc.isenabled(), moment
     if left > 0:
         break
@@ -366,7 +366,7 @@ def test_an_interrupt_while_time_is_replaced_or_put_back_leaves_it_as_it_was() -
 AT_EXIT = """
 import sys
 from greenroom.testing import Simulation
-from greenroom.testing.simulating import patches
+from greenroom.testing import patches
 
 async def program(system):
     await system.settle()

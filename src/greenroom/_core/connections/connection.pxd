@@ -1,11 +1,12 @@
 import cython
-from greenroom._core.capi cimport COMPILED, fence
+from greenroom._core.capi cimport COMPILED, fence, thread_ident
 from greenroom._core.connections.spscring cimport SpscRing, push_message
 from greenroom._core.delivery.inbound cimport Inbound
 from greenroom._core.mailbox.cell cimport Cell
 
 cdef int SENT
-cdef object Lane, as_lane, suppress, deque, _DATA
+cdef dict worlds
+cdef object Lane, as_lane, suppress, deque, get_ident, _DATA
 
 @cython.final
 cdef class Doorbell:
@@ -40,6 +41,11 @@ cdef class Connection:
     cpdef has_room(self)
     cdef _tell_room(self)
     cpdef abandon(self)
+
+cdef class HandleBase:
+    cdef readonly Connection _connection
+    cdef public unsigned long _holder
+    cdef public bint _is_plain
 
 # Replaced by one thread, and read by another.
 cdef inline object guarded_sender(Connection connection):

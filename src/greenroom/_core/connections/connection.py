@@ -8,6 +8,7 @@ sleeps.
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.build import COMPILED
 from greenroom._core.connections.spscring import SENT, SpscRing
 from greenroom._core.delivery.inbound import Inbound
+from greenroom._core.world import worlds
 from greenroom.lanes import Lane, as_lane
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
 
-__all__ = ["Connection", "Doorbell"]
+__all__ = ["Connection", "Doorbell", "HandleBase"]
 
 _DATA = Lane.DATA
 
@@ -108,7 +110,7 @@ class Connection:
         return self.control.count() + self.management.count() + self.data.count() + self.log.count()
 
     def sent_by(self, sender: object) -> None:
-        """Let this ref stand as the sender of all that comes this way. From any thread."""
+        """Make `sender` the sender of all that comes this way. From any thread."""
         if COMPILED:
             guard_sender(self, sender)
         else:
@@ -123,12 +125,12 @@ class Connection:
         return self.held() + (0 if self.outbox is None else len(self.outbox))
 
     def close(self) -> None:
-        """Let nothing be pushed until it is opened."""
+        """Refuse pushes until it is opened."""
         for ring in (self.control, self.management, self.data, self.log):
             ring.close()
 
     def open(self, shut: tuple[Lane, ...] = ()) -> None:
-        """Let messages be pushed, behind those that are there; but not in lanes that are `shut`."""
+        """Accept pushes again, behind what is there; but not in lanes that are `shut`."""
         for lane in Lane:
             if lane not in shut:
                 self.ring_of(lane).open()
@@ -146,7 +148,7 @@ class Connection:
             self._on_room.remove(on_room)
 
     def has_room(self) -> None:
-        """Messages were taken: tell whoever waits for that."""
+        """Call those that wait for room: messages were taken."""
         if COMPILED:
             fence()
         if self.wants_room:
@@ -163,6 +165,32 @@ class Connection:
             call()
 
     def abandon(self) -> None:
-        """Its holder is gone: when its rings are empty, it is forgotten. From any thread."""
+        """Say that its holder is gone: when its rings are empty, it is forgotten. From any thread."""
         self.is_abandoned = True
         self.bell.ring(True)
+
+
+class HandleBase:
+    """The compiled half of a service handle: sends what can simply be pushed, and leaves the rest to `_send_otherwise`.
+
+    A handle has one holder, the first thread that sends with it. So the rings behind it have one producer each.
+    """
+
+    __slots__ = ("_connection", "_holder", "_is_plain")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # The number of the holder's thread; 0 before there is one.
+        self._holder = 0
+        # Invariant: true iff a message may simply be pushed: its outbox is empty, and messages need not be looked at
+        self._is_plain = True
+
+    def send(self, message: object, *, lane: Lane = _DATA, timeout: float | None = None) -> None:
+        """Send a message; see `ServiceHandle`."""
+        is_holder = thread_ident() == self._holder if COMPILED else get_ident() == self._holder
+        if is_holder and self._is_plain and not worlds and self._connection.offer(message, lane) == SENT:
+            return
+        self._send_otherwise(message, lane, timeout)
+
+    def _send_otherwise(self, message: object, lane: Lane, timeout: float | None) -> None:
+        raise NotImplementedError

@@ -6,7 +6,6 @@ from greenroom._core.connections.connection cimport Doorbell, Connection
 from greenroom._core.connections.spscring cimport SpscRing, take_reference
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.delivery.inbound cimport Inbound
-from greenroom._core.delivery.lending cimport own_number
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport move_in
 
@@ -64,5 +63,4 @@ cdef inline int move_reference(SpscRing ring, Cell cell, object sender) except -
     cdef PyObject *entry[2]
     entry[0] = take_reference(ring)
     entry[1] = new_reference(sender)
-    own_number(entry)
     return move_in(cell, entry)

@@ -105,7 +105,7 @@ class ShardedInbox:
         return sum(one.queued() for one in list(self.connections) if cell is None or one.cell is cell)
 
     def open(self) -> None:
-        """Let messages be moved from now on, and what is there already first."""
+        """Move messages from now on, and what is there already first."""
         self.is_open = True
         self.is_stalled = False
         self.bell.ring(True)
@@ -122,7 +122,7 @@ class ShardedInbox:
         if moved > 0:
             self.is_stalled = False
             return moved
-        # Whoever pushes from here on rings again. What was pushed until now is looked for once more.
+        # A push from here on rings again. What was pushed until now is looked for once more.
         self.bell.rung = False
         if COMPILED:
             fence()
@@ -207,7 +207,7 @@ class ShardedInbox:
         return 1 if depth < bound and cell.handled != connection.handled else 0
 
     def _is_plain(self) -> bool:
-        """Whether messages simply go into a mailbox: nobody looks at them, and they have nothing with them."""
+        """Whether messages simply go into a mailbox: they are not looked at, and have nothing with them."""
         return self._admission.director is None and self._admission.propagation is None
 
     def _move_plainly(self, connection: Connection, cell: Cell, ring: SpscRing, count: int) -> None:
@@ -229,7 +229,7 @@ class ShardedInbox:
             sender = message.sender
             message = message.message
         if self._admission.director is None or cell.closed:
-            self._admission.let_in_reserved(cell, message, sender, lane)
+            self._admission.deliver_reserved(cell, message, sender, lane)
         else:
             self._admission.deliver(cell, message, sender, lane)
 
@@ -242,7 +242,7 @@ class ShardedInbox:
 
     def bury(self, why: str, lanes: tuple[Lane, ...] = _ALL) -> int:
         """Make dead letters of what the rings hold; how many those were. Of all lanes, also of what is put down."""
-        with self._burying:  # when the loop has stopped, whoever ends the pod may be on another thread
+        with self._burying:  # when the loop has stopped, the pod may be ended from another thread
             return self._bury_all(why, lanes)
 
     def _bury_all(self, why: str, lanes: tuple[Lane, ...]) -> int:

@@ -1,7 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport COMPILED
-cimport greenroom._core.delivery.lending
+from greenroom._core.capi cimport COMPILED, pass_on
 
 cdef object deque
 cdef list _made
@@ -71,11 +70,11 @@ cdef extern from *:
             if (tail - ring->seen_head >= ring->capacity)
                 return 1;
         }
-        ring->slots[tail & ring->mask] = greenroom_lend(message);
+        ring->slots[tail & ring->mask] = Py_NewRef(message);
     #ifdef Py_GIL_DISABLED
         if (!greenroom_spsc_swap(&ring->tail, tail, tail + 1)) {  /* closed meanwhile */
             ring->slots[tail & ring->mask] = NULL;
-            greenroom_give_back(message);
+            Py_DECREF(message);
             return 2;
         }
     #else
@@ -93,16 +92,10 @@ cdef extern from *:
         return message;
     }
 
-    static inline PyObject *greenroom_spsc_take_own(greenroom_spsc *ring) {
-        PyObject *message = greenroom_spsc_take(ring);
-        greenroom_own_number(&message);
-        return message;
-    }
-
     static inline void greenroom_spsc_empty(greenroom_spsc *ring) {
         while (ring->slots != NULL && greenroom_spsc_count(ring) > 0) {
             PyObject *message = greenroom_spsc_take(ring);
-            greenroom_give_back(message);
+            Py_DECREF(message);
         }
     }
 
@@ -141,7 +134,6 @@ cdef extern from *:
     int greenroom_spsc_make(greenroom_spsc *, Py_ssize_t) except -1
     size_t greenroom_spsc_count(greenroom_spsc *) noexcept
     int greenroom_spsc_push(greenroom_spsc *, PyObject *) noexcept
-    object greenroom_spsc_take_own(greenroom_spsc *)
     PyObject *greenroom_spsc_take(greenroom_spsc *) noexcept
     void greenroom_spsc_empty(greenroom_spsc *)
     void greenroom_spsc_show(PyObject *, Py_ssize_t)
@@ -187,7 +179,7 @@ cdef inline Py_ssize_t count_messages(SpscRing ring) noexcept:
     return <Py_ssize_t>greenroom_spsc_count(&ring.ring)
 
 cdef inline object take_message(SpscRing ring):
-    return greenroom_spsc_take_own(&ring.ring)
+    return pass_on(greenroom_spsc_take(&ring.ring))
 
 # The oldest message with the reference that the ring has: the caller's from now on.
 cdef inline PyObject *take_reference(SpscRing ring) noexcept:

@@ -81,14 +81,14 @@ class SpscRing:
         return self._items.popleft()
 
     def close(self) -> None:
-        """Let nothing be pushed any more. For the consumer."""
+        """Refuse pushes from now on. For the consumer."""
         if COMPILED:
             close_slots(self)
         else:
             self._is_closed = True
 
     def open(self) -> None:
-        """Let messages be pushed again, behind those that are here. For the consumer."""
+        """Accept pushes again, behind what is here. For the consumer."""
         if COMPILED:
             open_slots(self)
         else:

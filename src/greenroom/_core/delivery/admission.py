@@ -1,33 +1,38 @@
-"""What happens to a message that does not simply walk into the data lane.
+"""What happens to a message that does not simply walk into the data lane, and the account of all messages.
 
-Side lanes, receipts, orders by key, mailboxes that are full or closed: everything that `Cell.tell` hands on comes here.
+Side lanes, receipts, orders by key, mailboxes that are full or closed: everything that `Cell.accept` hands on comes
+here. A sender that waits for room stands in line here. The place that a message leaves is given to the first in line
+before anybody else can see it.
 
-A sender that waits for room stands in line here. The place that a message leaves is given to the first in line before
-anybody else can see it.
+Every message ends in exactly one column. Columns are counted twice, with the cell and for the whole loop, so that an
+ended cell can be forgotten and its messages cannot.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from greenroom._core.delivery.outcomes import Outcomes
 from greenroom._core.delivery.propagation import Propagation
-from greenroom._core.delivery.waitingline import Waiter, WaitingLine
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.itemkinds import ATOMS
-from greenroom._core.mailbox.cell import Cell
+from greenroom._core.mailbox.cell import Cell, Tally
+from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt, Told
-from greenroom._core.simulation.director import Director
+from greenroom._core.runqueue import AdmissionBase
 from greenroom.errors import MailboxFull
 from greenroom.errors.base import in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
 if TYPE_CHECKING:
-    from greenroom._core.delivery.ports import LoopHost, RoomReservations
-    from greenroom._core.observerhooks import ObserverHooks
+    from greenroom._core.delivery.inbound import Inbound
+    from greenroom._core.scheduler.host import Host
+    from greenroom._core.simulation.director import Director
+    from greenroom.actor.lifecycle import Lifecycle
 
-__all__ = ["Admission"]
+__all__ = ["Admission", "Waiter"]
 
 EMPTY = -1
 DATA = 1
@@ -40,27 +45,57 @@ _DROP_OLD = Overflow.DROP_OLD
 _LANES = tuple(Lane)
 
 
-class Admission(Outcomes):
-    """Admission to the mailboxes of one loop, and the account of its messages."""
+class Waiter:
+    """A message that waits for room. `finish` is called once: with None when it is in, or with what prevents it.
 
-    __slots__ = ("_line", "director", "inbound", "propagation")
+    `claim`, if there is one, is called before the message is let in: False when its sender has given up.
+    """
+
+    __slots__ = ("claim", "finish", "lane", "message", "sender")
 
     def __init__(
         self,
-        host: LoopHost,
+        message: object,
+        sender: object,
+        lane: Lane,
+        finish: Callable[[BaseException | None], object],
+        claim: Callable[[], bool] | None = None,
+    ) -> None:
+        self.message = message
+        self.sender = sender
+        self.lane = lane
+        self.finish = finish
+        self.claim = claim
+
+
+class Admission(AdmissionBase):
+    """Admission to the mailboxes of one loop, and the account of its messages."""
+
+    __slots__ = ("_lines", "director", "hooks", "host", "inbound", "propagation", "totals")
+
+    def __init__(
+        self,
+        host: Host | Lifecycle,
         hooks: ObserverHooks,
         director: Director | None = None,
         propagation: Propagation | None = None,
     ) -> None:
-        super().__init__(host, hooks)
+        self.host = host
+        self.hooks = hooks
         self.director = director
         # Invariant: not None iff the loop's cells have PROPAGATES in their flags
         self.propagation = propagation
-        self.inbound: RoomReservations = None  # type: ignore[assignment]
-        self._line = WaitingLine()
+        self.inbound: Inbound = None  # type: ignore[assignment]
+        # The columns of all cells, living and ended.
+        self.totals = Tally()
+        # Those who wait for room, in order. Invariants: no line is empty; ROOM in cell.flags iff a key with that cell
+        # is in here
+        self._lines: dict[tuple[Cell, Lane], deque[Waiter]] = {}
+
+    # -- sending
 
     def admit(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Let a message in, or do what the mailbox's policy says. For the loop's thread."""
+        """Put a message into its mailbox, or do what the mailbox's policy says. For the loop's thread."""
         if type(lane) is not Lane:
             lane = as_lane(lane)
         if self._is_looked_at(cell):
@@ -97,17 +132,14 @@ class Admission(Outcomes):
             self._let_in(cell, message, sender, lane)
         elif cell.config.overflow is _DROP_OLD:
             self._displace(cell, lane)
-            if cell.closed:  # by whoever was told of the displaced one
-                self.turn_away(cell, message, sender)
-            else:
-                self._let_in(cell, message, sender, lane)
+            self._let_in_or_bury(cell, message, sender, lane)  # an observer of the displaced one may have closed it
         else:
             self._refuse(cell, message, sender, lane)
 
     def _admit_by_key(self, cell: Cell, message: object, sender: object) -> None:
         """As `admit`, where letting in runs a user's code: the key, and comparisons of keys."""
         if cell.config.overflow is _DROP_OLD:
-            # In first, then another out: a message without a place in the order must cost nobody else's.
+            # In first, then another out: a message without a place in the order must not cost another its own.
             self._let_in(cell, message, sender, _DATA)
             if not cell.closed and cell.depth(_DATA) > cell.capacity:
                 self._displace(cell, _DATA)
@@ -120,7 +152,7 @@ class Admission(Outcomes):
             self._refuse(cell, message, sender, _DATA)
 
     def deliver(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Let in a message whose sender cannot be told that it was refused: a timer's tick, say."""
+        """Admit a message whose sender cannot be told that it was refused: a timer's tick, say."""
         try:
             self.admit(cell, message, sender, lane)
         except MailboxFull:
@@ -129,15 +161,7 @@ class Admission(Outcomes):
             self.totals.rejected -= 1
             self.turn_away(cell, message, sender, "mailbox full")
         except BaseException as exc:
-            self._turn_away_keyless(cell, message, sender, exc)
-
-    def deliver_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `deliver`, if there is room; else False, and nothing has happened."""
-        try:
-            return self.admit_if_room(cell, message, sender, lane)
-        except BaseException as exc:
-            self._turn_away_keyless(cell, message, sender, exc)
-            return True
+            self._bury_refused(cell, message, sender, exc)
 
     def deliver_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest."""
@@ -148,17 +172,20 @@ class Admission(Outcomes):
         try:
             self.decide(cell, message, sender, lane)
         except BaseException as exc:
-            self._turn_away_keyless(cell, message, sender, exc)
+            self._bury_refused(cell, message, sender, exc)
 
-    def let_in_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Let in a message from a foreign thread, for which room is reserved."""
+    def deliver_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """As `deliver`, for a message from a foreign thread, for which room is reserved."""
         try:
-            if cell.closed:
-                self.turn_away(cell, message, sender)
-            else:
-                self._let_in(cell, message, sender, lane)
+            self._let_in_or_bury(cell, message, sender, lane)
         except BaseException as exc:
-            self._turn_away_keyless(cell, message, sender, exc)
+            self._bury_refused(cell, message, sender, exc)
+
+    def _let_in_or_bury(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        if cell.closed:
+            self.turn_away(cell, message, sender)
+        else:
+            self._let_in(cell, message, sender, lane)
 
     def _is_full(self, cell: Cell, lane: Lane) -> bool:
         if lane is _DATA:
@@ -182,7 +209,9 @@ class Admission(Outcomes):
             tally.sent_aside += 1
             self.totals.sent_aside += 1
             if cell.flags & OFFLOADED:
-                self._overtake(cell)
+                handoff = cell.handoff()
+                if handoff is not None:
+                    handoff.hurry()  # this goes before the messages that are away
         if cell.ended:
             # Its key, or a comparison of keys, has ended the actor meanwhile, and what it was sent is counted.
             if lane is _DATA:
@@ -190,12 +219,6 @@ class Admission(Outcomes):
             self.clear(cell, "stopped")
         else:
             cell.make_runnable()
-
-    def _overtake(self, cell: Cell) -> None:
-        """Something has come that goes before the messages that are away."""
-        handoff = cell.handoff()
-        if handoff is not None:
-            handoff.hurry()
 
     def _displace(self, cell: Cell, lane: Lane) -> None:
         message, sender = cell.evict(lane)
@@ -205,26 +228,27 @@ class Admission(Outcomes):
         self.tell_dropped(cell, message, sender, lane)
 
     def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        tally = cell.count_aside()
-        if cell.config.overflow is _REJECT:
-            tally.rejected += 1
-            self.totals.rejected += 1
-            self.tell_full(cell, message, sender, lane)
-            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
-        tally.sent_aside += 1
-        tally.dropped += 1
-        self.totals.sent_aside += 1
-        self.totals.dropped += 1
-        self.tell_dropped(cell, message, sender, lane)
+        is_rejected = cell.config.overflow is _REJECT
+        self.count_refused(cell, is_rejected, not is_rejected, 0)
+        self.tell_refused(cell, message, sender, lane)
+
+    def tell_refused(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell observers, the host and the sender that there was no room. From any thread."""
+        if cell.config.overflow is not _REJECT:
+            self.tell_dropped(cell, message, sender, lane)
+            return
+        self.tell_full(cell, message, sender, lane)
+        raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
 
     def turn_away(self, cell: Cell, message: object, sender: object, why: str = "stopped") -> None:
-        """A message that never stood in the mailbox becomes a dead letter."""
+        """Make a dead letter of a message that never stood in the mailbox."""
         tally = cell.count_aside()
         tally.sent_aside += 1
         self.totals.sent_aside += 1
         self.bury(cell, message, sender, why)
 
-    def _turn_away_keyless(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+    def _bury_refused(self, cell: Cell, message: object, sender: object, exc: BaseException) -> None:
+        """`exc` kept a message out whose sender cannot be told."""
         if cell.flags & INTERCEPTED and isinstance(exc, Exception):
             self.turn_away(cell, message, sender, f"it cannot be sent: {in_words(exc)}")
             return
@@ -232,19 +256,136 @@ class Admission(Outcomes):
             self.turn_away(cell, message, sender, "there is no memory for it")
             return
         if cell.priority is None or cell.closed:
-            raise exc  # no key was asked: somebody who was told of something raised
+            raise exc  # no key was asked: an observer or a drain raised
         self.turn_away(cell, message, sender, f"its priority cannot be told: {in_words(exc)}")
         if not isinstance(exc, Exception):
             raise exc
 
-    def clear(self, cell: Cell, why: str) -> None:
-        """Make every message that waits for `cell` a dead letter; notices and withdrawn messages just go."""
-        found = self.take_next(cell)
-        while found is not None:
-            self.bury(cell, found[0], found[1], why)
-            found = self.take_next(cell)
-        if cell.flags & ROOM:
-            self._dismiss(cell, why)
+    def redirect(self, cell: Cell, target: Cell, message: object, sender: object) -> None:
+        """Send a message that was taken from `cell` to `target` instead, from the same sender."""
+        tally = cell.count_aside()
+        tally.redirected += 1
+        self.totals.redirected += 1
+        if target.flags & PROPAGATES and not isinstance(sender, Receipt):
+            sender = Told(sender, ())  # it has brought nothing, wherever we are now
+        # A refusal could not be told to its sender, so it is delivered, on the target's own thread.
+        let_in = partial(target.loop.admission.deliver, target, message, sender, _DATA)
+        if not target.is_foreign():
+            let_in()
+        elif not target.runq.inbound.post(target, let_in):
+            target.post(message, sender, _DATA)  # its loop has stopped: a dead letter
+
+    # -- sending if there is room, and waiting for room
+
+    def send_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `admit`, if there is room and no line for it; else False, and nothing has happened. From any thread.
+
+        The room cannot be taken meanwhile, as other threads could between `has_room` and `admit`.
+        """
+        if cell.is_foreign():
+            return cell.runq.inbound.send_if_room(cell, message, sender, lane)  # type: ignore[no-any-return]
+        if not self.has_room(cell, lane):
+            return False
+        if cell.closed:
+            self.admit(cell, message, sender, lane)
+            return True
+        if not self._reserve(cell, lane):
+            return False
+        try:
+            self._admit_reserved(cell, message, sender, lane)
+        finally:
+            self._unreserve(cell, lane)
+        return True
+
+    def deliver_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `send_if_room`, for a message whose sender cannot be told that it was refused."""
+        try:
+            return self.send_if_room(cell, message, sender, lane)
+        except BaseException as exc:
+            self._bury_refused(cell, message, sender, exc)
+            return True
+
+    def has_room(self, cell: Cell, lane: Lane) -> bool:
+        """Whether a message would be let in at once, before a line for room."""
+        if self.director is not None:
+            self.director.approaches(cell)
+        return cell.closed or ((cell, lane) not in self._lines and not self._is_full(cell, lane))
+
+    def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
+        """Admit a message as soon as there is room, behind those that wait already."""
+        self._lines.setdefault((cell, waiter.lane), deque()).append(waiter)
+        cell.flags |= ROOM
+        if cell.closed:
+            self._dismiss(cell, "stopped")
+        else:
+            self.fill_up(cell)
+
+    def give_up(self, cell: Cell, waiter: Waiter) -> None:
+        """Take `waiter` out of the line, if it still stands there."""
+        line = self._lines.get((cell, waiter.lane))
+        if line is not None and waiter in line:
+            line.remove(waiter)
+            self._close_if_empty(cell, waiter.lane, line)
+
+    def _close_if_empty(self, cell: Cell, lane: Lane, line: deque[Waiter]) -> None:
+        if not line:
+            del self._lines[cell, lane]
+            if all((cell, other) not in self._lines for other in _LANES):
+                cell.flags &= ~ROOM
+
+    def fill_up(self, cell: Cell) -> None:
+        """Admit messages that wait for room, as far as there is some."""
+        for lane in _LANES:
+            while (cell, lane) in self._lines and not cell.closed and not self._is_full(cell, lane):
+                if not self._reserve(cell, lane):
+                    break
+                try:
+                    line = self._lines[cell, lane]
+                    waiter = line.popleft()
+                    self._close_if_empty(cell, lane, line)
+                    self._let_waiter_in(cell, waiter)
+                finally:
+                    self._unreserve(cell, lane)
+
+    # In a simulation no other thread comes between, and the director reserves room itself for what it holds back.
+    def _reserve(self, cell: Cell, lane: Lane) -> bool:
+        return self.director is not None or self.inbound.reserve(cell, lane)
+
+    def _unreserve(self, cell: Cell, lane: Lane) -> None:
+        if self.director is None:
+            self.inbound.unreserve(cell, lane)
+
+    def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
+        if waiter.claim is not None and not waiter.claim():
+            return
+        try:
+            self._admit_reserved(cell, waiter.message, waiter.sender, waiter.lane)
+        except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
+            waiter.finish(exc)
+        else:
+            waiter.finish(None)
+
+    def _admit_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """As `admit`, when room is reserved for the message."""
+        if self.director is not None:
+            self.admit(cell, message, sender, lane)
+            return
+        if cell.flags & LOOKED_AT:
+            sender = self.take_along(cell, sender)
+            if self._is_intercepted(cell, message, sender, lane):
+                return
+        self._let_in_or_bury(cell, message, sender, lane)
+
+    def _dismiss(self, cell: Cell, why: str) -> None:
+        """`cell` has closed: what waits for room there is a dead letter."""
+        cell.flags &= ~ROOM
+        for waiter in [waiter for lane in _LANES for waiter in self._lines.pop((cell, lane), ())]:
+            if waiter.claim is not None and not waiter.claim():
+                continue
+            self.turn_away(cell, waiter.message, waiter.sender, why)
+            waiter.finish(None)
+
+    # -- taking out, and putting back
 
     def take_next(self, cell: Cell) -> tuple[object, object] | None:
         """Take the next message that waits for `cell`, with its sender; it is the caller's to account for."""
@@ -261,19 +402,14 @@ class Admission(Outcomes):
                 continue
             return message, sender
 
-    def redirect(self, cell: Cell, target: Cell, message: object, sender: object) -> None:
-        """Send a message that was taken from `cell` to `target` instead, from the same sender."""
-        tally = cell.count_aside()
-        tally.redirected += 1
-        self.totals.redirected += 1
-        if target.flags & PROPAGATES and not isinstance(sender, Receipt):
-            sender = Told(sender, ())  # it has brought nothing, wherever we are now
-        # Nobody is there to be told that it was refused, so it is let in on the target's own thread.
-        let_in = partial(target.loop.admission.deliver, target, message, sender, _DATA)
-        if not target.is_foreign():
-            let_in()
-        elif not target.runq.inbound.call(target, let_in):
-            target.post(message, sender, _DATA)  # its loop has stopped: a dead letter
+    def clear(self, cell: Cell, why: str) -> None:
+        """Make every message that waits for `cell` a dead letter; notices and withdrawn messages just go."""
+        found = self.take_next(cell)
+        while found is not None:
+            self.bury(cell, found[0], found[1], why)
+            found = self.take_next(cell)
+        if cell.flags & ROOM:
+            self._dismiss(cell, why)
 
     def take_back(self, cell: Cell, message: object, sender: object, lane: int) -> None:
         """Queue a message again that was put aside, before all others of its lane."""
@@ -286,91 +422,92 @@ class Admission(Outcomes):
         self.count_stashed(cell, -1)
         cell.make_runnable()
 
-    def wait_for_room(self, cell: Cell, waiter: Waiter) -> None:
-        """Let a message in as soon as there is room, behind those who wait already."""
-        self._line.join(cell, waiter)
-        if cell.closed:
-            self._dismiss(cell, "stopped")
-        else:
-            self.fill_up(cell)
+    # -- counting what becomes of messages, and telling of it
 
-    def has_room(self, cell: Cell, lane: Lane) -> bool:
-        """Whether a message would be let in, and nobody waits for that."""
-        if self.director is not None:
-            self.director.approaches(cell)
-        return cell.closed or (self._line.is_empty(cell, lane) and not self._is_full(cell, lane))
+    def bury(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """Make a message that was taken from `cell` a dead letter."""
+        tally = cell.count_aside()
+        tally.dead_lettered += 1
+        self.totals.dead_lettered += 1
+        self.tell_dead_letter(cell, message, sender, why)
 
-    def admit_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `admit`, if there is room and nobody waits for it; else False, and nothing has happened. From any thread.
+    def drop(self, cell: Cell, message: object, sender: object) -> None:
+        """Drop a message that was taken from `cell`."""
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        self.tell_dropped(cell, message, sender, _DATA)
 
-        Nobody can take the room meanwhile, as other threads could between `has_room` and `admit`.
+    def count_stashed(self, cell: Cell, change: int) -> None:
+        """Count messages that were put aside, or taken back."""
+        tally = cell.count_aside()
+        tally.stashed += change
+        self.totals.stashed += change
+
+    def count_failed(self, cell: Cell) -> None:
+        """Count a message whose handler raised."""
+        tally = cell.count_aside()
+        tally.failed += 1
+        self.totals.failed += 1
+
+    def count_refusal(self, cell: Cell) -> None:
+        """Count a message whose handler raised an exception that its actor declares as an answer."""
+        tally = cell.count_aside()
+        tally.refused += 1
+        self.totals.refused += 1
+
+    def count_lost(self, cell: Cell, messages: int) -> None:
+        """Count messages that were carried elsewhere, and what became of them there cannot be known."""
+        tally = cell.count_aside()
+        tally.lost += messages
+        self.totals.lost += messages
+
+    def count_unhandled(self, cell: Cell) -> None:
+        """Count a message of which its handler said that it was not for its actor."""
+        tally = cell.count_aside()
+        tally.unhandled += 1
+        self.totals.unhandled += 1
+
+    def count_withdrawn(self, cell: Cell, receipt: Receipt) -> None:
+        """Count a message that its receipt has withdrawn."""
+        tally = cell.count_aside()
+        tally.dropped += 1
+        self.totals.dropped += 1
+        receipt.discard("withdrawn")
+
+    def count_refused(self, cell: Cell, rejected: int, dropped: int, turned_away: int) -> None:
+        """Count messages that were not let in."""
+        for tally in (cell.count_aside(), self.totals):
+            tally.rejected += rejected
+            tally.sent_aside += dropped + turned_away
+            tally.dropped += dropped
+            tally.dead_lettered += turned_away
+
+    def tell_full(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell observers that a mailbox is full and the sender will hear of it. From any thread."""
+        if self.hooks.mailbox_full:
+            self.hooks.emit("mailbox_full", cell.shown(), message, lane)
+
+    def tell_dropped(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        """Tell the host, observers and the receipt that a message was dropped. From any thread.
+
+        The receipt comes last, here and below: an asker on another loop goes on at once, and finds all told.
         """
-        if cell.is_foreign():
-            return cell.runq.inbound.offer_if_room(cell, message, sender, lane)  # type: ignore[no-any-return]
-        if not self.has_room(cell, lane):
-            return False
-        if cell.closed:
-            self.admit(cell, message, sender, lane)
-            return True
-        if not self._reserve(cell, lane):
-            return False
         try:
-            self._admit_reserved(cell, message, sender, lane)
+            self.host.dropped(cell, message, sender, lane)
+            if self.hooks.message_dropped:
+                self.hooks.emit("message_dropped", cell.shown(), message, lane)
         finally:
-            self._unreserve(cell, lane)
-        return True
+            if isinstance(sender, Receipt):
+                sender.discard("dropped")
 
-    # In a simulation nobody comes between, and the director reserves room itself for what it holds back.
-    def _reserve(self, cell: Cell, lane: Lane) -> bool:
-        return self.director is not None or self.inbound.reserve(cell, lane)
-
-    def _unreserve(self, cell: Cell, lane: Lane) -> None:
-        if self.director is None:
-            self.inbound.unreserve(cell, lane)
-
-    def _admit_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """As `admit`, when room is reserved for the message."""
-        if self.director is not None:
-            self.admit(cell, message, sender, lane)
-            return
-        if cell.flags & LOOKED_AT:
-            sender = self.take_along(cell, sender)
-            if self._is_intercepted(cell, message, sender, lane):
-                return
-        if cell.closed:
-            self.turn_away(cell, message, sender)
-        else:
-            self._let_in(cell, message, sender, lane)
-
-    def give_up(self, cell: Cell, waiter: Waiter) -> None:
-        """Take `waiter` out of the line, if it still stands there."""
-        self._line.leave(cell, waiter)
-
-    def fill_up(self, cell: Cell) -> None:
-        """Let in those who wait for room, as far as there is some."""
-        for lane in _LANES:
-            while not self._line.is_empty(cell, lane) and not cell.closed and not self._is_full(cell, lane):
-                if not self._reserve(cell, lane):
-                    break
-                try:
-                    self._let_waiter_in(cell, self._line.pop(cell, lane))
-                finally:
-                    self._unreserve(cell, lane)
-
-    def _let_waiter_in(self, cell: Cell, waiter: Waiter) -> None:
-        if waiter.claim is not None and not waiter.claim():
-            return
+    def tell_dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+        """Tell the host, observers and the receipt of a dead letter. From any thread."""
         try:
-            self._admit_reserved(cell, waiter.message, waiter.sender, waiter.lane)
-        except BaseException as exc:  # its priority cannot be told: that is the sender's to hear
-            waiter.finish(exc)
-        else:
-            waiter.finish(None)
-
-    def _dismiss(self, cell: Cell, why: str) -> None:
-        """`cell` has closed: what waits for room there is a dead letter."""
-        for waiter in self._line.dissolve(cell):
-            if waiter.claim is not None and not waiter.claim():
-                continue
-            self.turn_away(cell, waiter.message, waiter.sender, why)
-            waiter.finish(None)
+            self.host.dead_letter(cell, message, sender, why)
+            if self.hooks.dead_letter:
+                shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+                self.hooks.emit("dead_letter", cell.shown(), message, shown, why)
+        finally:
+            if isinstance(sender, Receipt):
+                sender.discard(why)

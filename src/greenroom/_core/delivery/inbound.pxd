@@ -2,56 +2,84 @@ import cython
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport COMPILED, fence
 from greenroom._core.current cimport sender_here
-from greenroom._core.mailbox.cell cimport Cell
+from greenroom._core.fastrlock cimport FastRLock
+from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.mailbox.mailbox cimport move_in
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.simulation.director cimport Director
 from greenroom._core.delivery.intake cimport Intake, entry_parts, has_entry
-from greenroom._core.delivery.lending cimport own_number
-from greenroom._core.delivery.reservations cimport Parked, change_reserved
-from greenroom._core.delivery.rousing cimport Rousable
+from greenroom._core.runqueue cimport InboundBase
 
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
-cdef dict directing, current_handoffs
-cdef object director_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+cdef dict worlds, current_handoffs
+cdef object deque, world_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+
+@cython.locals(previous=int, before=int)
+cpdef int change_reserved(Cell cell, int change) noexcept
 
 @cython.final
-cdef class Inbound(Rousable):
+cdef class Parked:
+    cdef object entries
+    cdef int messages
+    @cython.locals(position=Py_ssize_t)
+    cdef tuple displace(self)
+
+@cython.final
+cdef class Inbound(InboundBase):
+    cdef FastRLock _lock
     cdef Admission _admission
     cdef Intake _intake
     cdef list _kept
-    cdef dict _late, _lines
+    cdef dict _reserved, _parked, _lines, _refused, _late
     cdef bint _is_over
-    @cython.locals(entry=tuple, director=Director)
-    cdef _offer(self, Cell cell, object message, object sender, object lane)
+    cdef readonly bint closed, sleeping, bell
+    cdef public object rouse
+    @cython.locals(director=Director)
+    cdef _send(self, Cell cell, object message, object sender, object lane)
     cdef bint _has_room(self, Cell cell, object lane) except? True
     @cython.locals(reserved=int)
     cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
     @cython.locals(late=list, cell=Cell)
     cdef _bury_late(self)
+    @cython.locals(counts=list)
+    cdef list _counts_for(self, Cell cell)
     cdef _count_late(self, Cell cell)
-    @cython.locals(cell=Cell)
-    cdef object _place(self, tuple entry)
+    cdef object _place(self, Cell cell, object message, object sender, object lane)
     @cython.locals(director=Director)
-    cpdef bint offer_if_room(self, Cell cell, object message, object sender, object lane) except? True
-    cpdef bint call_to_line(self, Cell cell, object action) except? True
+    cpdef bint send_if_room(self, Cell cell, object message, object sender, object lane) except? True
+    cpdef bint post_to_line(self, Cell cell, object action) except? True
     cpdef _arrive(self, Cell cell, object action)
-    cdef _refuse(self, Cell cell, object message, object sender, object lane)
     @cython.locals(parked=Parked, director=Director)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
-    cpdef bint call(self, Cell cell, object action) except? True
-    cpdef bint bring(self, Cell cell, object action) except? True
-    cpdef refuse_simulated(self, Cell cell)
+    cpdef bint post(self, Cell cell, object action) except? True
+    cpdef bint post_back(self, Cell cell, object action) except? True
+    cpdef require_same_world(self, Cell cell)
     cdef _note_urgent(self, Cell cell)
-    cdef _append(self, tuple entry)
     @cython.locals(parked=Parked)
     cdef tuple _park(self, Cell cell, object lane, object message, object sender)
+    @cython.locals(parked=Parked)
+    cdef tuple _unpark(self, Cell cell, object lane)
+    cpdef bint reserve(self, Cell cell, object lane) except? True
+    cdef bint _reserve(self, Cell cell, object lane) except? True
+    cdef bint _is_done_with_some(self, Cell cell) except? True
+    cpdef unreserve(self, Cell cell, object lane)
+    cpdef int reserved(self, Cell cell, object lane)
+    cpdef bint waiting(self)
+    cpdef bint has_entries(self)
+    cpdef ring_bell(self)
+    cpdef clear_bell(self)
+    cpdef bint fall_asleep(self)
+    cpdef wake(self)
+    cpdef rouse_by(self, object rouse)
+    cdef _end_sleep(self)
+    cdef object _take_rouse(self)
     @cython.locals(late=list, left=int, cell=Cell, delivered=Py_ssize_t)
     cpdef take_in(self)
     @cython.locals(intake=Intake, cell=Cell)
     cdef int _move(self, list late, int left) except -1
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
+    @cython.locals(parked=Parked, total=Py_ssize_t)
     cpdef Py_ssize_t count(self, Cell cell=*)
     cpdef close(self)
     cpdef end(self)
@@ -69,7 +97,6 @@ cdef inline bint move_simply(Intake intake) except -1:
 cdef inline bint move_to_mailbox(Cell cell, PyObject **entry) except -1:
     if cell.closed or cell.priority is not None:
         return False
-    own_number(entry + 2)
     move_in(cell, entry + 2)
     change_reserved(cell, -1)
     cell.make_runnable()

@@ -3,6 +3,11 @@
 A thread that is not the loop's reserves room in the target's mailbox, so that `tell` can refuse at once; the loop moves
 what was admitted into the mailboxes at the start of a tick. One queue per loop keeps the order of each sending thread.
 
+**Room** is reserved when a message is sent, so that a mailbox never gets more than it holds. In the data lane the
+reservations of a cell are a number, changed in one atomic step; those of other lanes are kept here, under the lock. A
+lane that drops its oldest message always has room: what is sent to it is parked here, and displaces what was parked
+before.
+
 **The quick way**, in the compiled build: a data message whose mailbox has room takes no lock. Its sender adds one to
 `Cell.reserved`, and puts the message into the `Intake`. When the mailbox looks full, the lock is taken to
 see whether it is: the loop moves messages under the lock, so nothing is counted twice then. All else is rarer, and
@@ -10,8 +15,12 @@ locked.
 
 The lock can be taken again by its holder: making an object may run a finalizer, and a finalizer may send a message.
 
-**The end.** As with sleep (`rousing`): the loop says that it has closed, and then looks whether something is there; who
-brings something puts it in, and then looks whether the loop has closed.
+**Sleep.** A sleeping loop is roused once, by the first to bring something, not once per message. The loop says that it
+sleeps, and then looks whether something is there; who brings something puts it in, and then looks whether the loop
+sleeps. With a fence between the two steps on either side, one of them sees the other.
+
+**The end.** As with sleep: the loop says that it has closed, and then looks whether something is there; who brings
+something puts it in, and then looks whether the loop has closed.
 
 A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
 Who tries is refused here, where all ways into another loop meet, before anything has changed. What one loop of a
@@ -21,21 +30,23 @@ simulation sends another is a foreign thread's too: its director is told of it h
 from __future__ import annotations
 
 from _thread import get_ident
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from threading import RLock
 from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
-from greenroom._core.delivery.reservations import Parked, change_reserved
-from greenroom._core.delivery.rousing import Rousable
+from greenroom._core.fastrlock import FastRLock
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
-from greenroom._core.simulation.director import directing, director_here
-from greenroom.errors import MailboxFull, SimulationRefused
+from greenroom._core.runqueue import InboundBase
+from greenroom._core.world import world_here, worlds
+from greenroom.errors import SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
 __all__ = ["Inbound"]
@@ -51,7 +62,7 @@ _NOTICE = object()
 _ORDER = object()
 _CALL = object()
 _PARKED = object()
-# What can become of a message that is offered.
+# What can become of a message that is sent.
 _STOPPED = object()
 _REFUSED = object()
 _TURNED_AWAY = object()
@@ -66,8 +77,38 @@ _REMEDY = (
 )
 
 
-class Inbound(Rousable):
-    """Admission for foreign threads. Every field is written under `_lock`."""
+class Parked:
+    """What is on its way to a lane that drops its oldest: at most as many messages as that holds, and notices."""
+
+    __slots__ = ("entries", "messages")
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[object, object]] = deque()
+        self.messages = 0
+
+    def displace(self) -> tuple[object, object]:
+        """Take the oldest message; notices stay where they are."""
+        position = 0
+        while self.entries[position][1] is NOTICE:
+            position += 1
+        oldest = self.entries[position]
+        del self.entries[position]
+        self.messages -= 1
+        return oldest
+
+
+def change_reserved(cell: Cell, change: int) -> int:
+    """Change how much room is reserved in the data lane; return what it was before. Compiled, one atomic step."""
+    if COMPILED:
+        previous: int = add_reserved(cell, change)
+        return previous
+    before = cell.reserved
+    cell.reserved = before + change
+    return before
+
+
+class Inbound(InboundBase):
+    """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
     __slots__ = (
         "_admission",
@@ -76,36 +117,56 @@ class Inbound(Rousable):
         "_kept",
         "_late",
         "_lines",
+        "_lock",
+        "_parked",
+        "_refused",
+        "_reserved",
+        "bell",
+        "closed",
+        "rouse",
+        "sleeping",
     )
 
     def __init__(self, admission: Admission) -> None:
-        super().__init__()
         self._admission = admission
+        # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.
+        self._lock: Any = FastRLock() if COMPILED else RLock()
         # In order of arrival: cell, lane, message, sender. Taken from by the loop's thread, under the lock.
         self._intake = Intake()
         # What was taken, and could not be delivered yet: it comes before all that is in the intake.
         self._kept: list[tuple[Any, Any, Any, Any]] = []
+        # Invariant: room reserved by (cell, lane), for side lanes; for the data lane that is Cell.reserved
+        self._reserved: dict[tuple[Cell, Lane], int] = {}
+        # Invariant: each entry in here has one in the intake that says so
+        self._parked: dict[tuple[Cell, Lane], Parked] = {}
         # How many are on their way to stand in line for room, by cell.
         self._lines: dict[Cell, int] = {}
-        self._is_over = False
+        # Messages rejected, dropped and turned away, by cell, until the loop's thread adds them to the cell's counters.
+        self._refused: dict[Cell, list[int]] = {}
         # How many came too late, by cell; None when the loop's thread has ended all and counts no more.
         self._late: dict[Cell, int] | None = {}
+        self.closed = False
+        self._is_over = False
+        # Whether something was pushed into a ring that the loop drains. Rung from any thread, stilled by its own.
+        self.bell = False
+        # Invariant: sleeping only while the loop's thread waits for something to happen, and has not been roused
+        self.sleeping = False
+        self.rouse: Callable[[], object] | None = None
 
-    def has_brought(self) -> bool:
-        """Whether something waits here."""
-        return self._intake.waiting() or bool(self._refused) or bool(self._kept)
+    # -- sending
 
     def tell(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread: of the actor that this thread works for, unless named."""
-        self._offer(cell, message, sender_here() if sender is None else sender, lane)
+        self._send(cell, message, sender_here() if sender is None else sender, lane)
 
-    def offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+    def send(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
         """Send a message to `cell` from a foreign thread, with exactly this in its sender's place."""
-        self._offer(cell, message, sender, lane)
+        self._send(cell, message, sender, lane)
 
-    def _offer(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        if directing:
-            self.refuse_simulated(cell)
+    # By the .pxd, `cell` is known to be one only here: the two above are declared where there are no cells yet.
+    def _send(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
+        if worlds:
+            self.require_same_world(cell)
         if type(lane) is not Lane:
             lane = as_lane(lane)
         if cell.flags & ELSEWHERE:
@@ -119,29 +180,28 @@ class Inbound(Rousable):
             return
         if COMPILED and lane is _DATA and self._put_quickly(cell, message, sender):
             return
-        entry = (cell, lane, message, sender)
         if COMPILED:
             # No signal can come between these two, and a `with` would look its methods up each time.
             self._lock.enter()
             try:
-                fate = self._place(entry)
+                fate = self._place(cell, message, sender, lane)
             finally:
                 self._lock.leave()
         else:
             with self._lock:
-                fate = self._place(entry)
+                fate = self._place(cell, message, sender, lane)
         self._end_sleep()
         if fate is _STOPPED:
             self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
         elif fate is _TURNED_AWAY:
             self._admission.tell_dead_letter(cell, message, sender, "stopped")
         elif fate is _REFUSED:
-            self._refuse(cell, message, sender, lane)
+            self._admission.tell_refused(cell, message, sender, lane)
         elif fate is not None:
             self._admission.tell_dropped(cell, fate[0], fate[1], lane)
 
     def _put_quickly(self, cell: Cell, message: object, sender: object) -> bool:
-        """Let a data message wait for the loop, if there is room for it at a glance; False when nothing was done."""
+        """Put a data message into the intake if there is room at a glance; else False, and nothing has happened."""
         if self.closed or cell.closed or cell.priority is not None or cell.drops_oldest:
             return False
         # Reserve first: the loop counts a message twice while it moves it, and never not at all.
@@ -178,6 +238,12 @@ class Inbound(Rousable):
         for cell, _, message, sender in late:
             self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
 
+    def _counts_for(self, cell: Cell) -> list[int]:
+        counts = self._refused.get(cell)
+        if counts is None:
+            counts = self._refused[cell] = [0, 0, 0]
+        return counts
+
     def _count_late(self, cell: Cell) -> None:
         """Count a message that came after the loop had closed. Under the lock."""
         if self._late is None:
@@ -185,9 +251,8 @@ class Inbound(Rousable):
         else:
             self._late[cell] = self._late.get(cell, 0) + 1
 
-    def _place(self, entry: tuple[Cell, Lane, object, object]) -> Any:
+    def _place(self, cell: Cell, message: object, sender: object, lane: Lane) -> Any:
         """Put a message where it waits for the loop: None, what became of it instead, or the older one it displaced."""
-        cell, lane, message, sender = entry
         if self.closed:
             self._count_late(cell)
             return _STOPPED
@@ -198,18 +263,18 @@ class Inbound(Rousable):
             self._counts_for(cell)[2] += 1
             return _TURNED_AWAY
         if self._reserve(cell, lane):  # in a closed mailbox too, to be a dead letter in its turn
-            self._append(entry)
+            self._intake.put(cell, lane, message, sender)
             return None
         if cell.closed:
             self._counts_for(cell)[2] += 1
             return _TURNED_AWAY
-        self._count_refused(cell, policy is _REJECT)
+        self._counts_for(cell)[0 if policy is _REJECT else 1] += 1
         return _REFUSED
 
-    def offer_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `offer`, if there is room and nobody waits for it; else False, and nothing has happened."""
-        if directing:
-            self.refuse_simulated(cell)
+    def send_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
+        """As `send`, if there is room and no line for it; else False, and nothing has happened."""
+        if worlds:
+            self.require_same_world(cell)
         if cell.flags & INTERCEPTED:
             self._admission.host.examine(cell, message)
         sender = self._admission.take_along(cell, sender)
@@ -229,26 +294,26 @@ class Inbound(Rousable):
             waited_for = cell.flags & ROOM or cell in self._lines
             if self.closed or cell.closed or waited_for or not self._reserve(cell, lane):
                 return False
-            self._append((cell, lane, message, sender))
+            self._intake.put(cell, lane, message, sender)
         self._end_sleep()
         return True
 
     def _has_room(self, cell: Cell, lane: Lane) -> bool:
-        """Whether `offer_if_room` would let a message in. In a simulation, where nobody comes between."""
+        """Whether `send_if_room` would let a message in. In a simulation, where no other thread comes between."""
         if self.closed or cell.closed or cell.flags & ROOM or cell in self._lines or not self.reserve(cell, lane):
             return False
         self.unreserve(cell, lane)
         return True
 
-    def call_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
-        """As `call`, for an action that has a message stand in line for room: later ones stand behind it."""
-        if directing:
-            self.refuse_simulated(cell)
+    def post_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
+        """As `post`, for an action that has a message stand in line for room: later ones stand behind it."""
+        if worlds:
+            self.require_same_world(cell)
         with self._lock:
             if self.closed:
                 return False
             self._lines[cell] = self._lines.get(cell, 0) + 1
-            self._append((cell, _CALL, partial(self._arrive, cell, action), None))
+            self._intake.put(cell, _CALL, partial(self._arrive, cell, action), None)
         self._end_sleep()
         return True
 
@@ -259,17 +324,10 @@ class Inbound(Rousable):
                 self._lines[cell] = left
         action()
 
-    def _refuse(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """Tell whoever should know, the sender first of all, that there was no room."""
-        if cell.config.overflow is _REJECT:
-            self._admission.tell_full(cell, message, sender, lane)
-            raise MailboxFull(cell.shown(), message, lane, cell.config.room(lane))
-        self._admission.tell_dropped(cell, message, sender, lane)
-
     def notify(self, cell: Cell, notice: object) -> None:
         """Queue a notice for `cell` from a foreign thread."""
-        if directing:
-            self.refuse_simulated(cell)
+        if worlds:
+            self.require_same_world(cell)
         director = self._admission.director
         if director is not None and director.notifies(cell, notice):
             return
@@ -279,42 +337,42 @@ class Inbound(Rousable):
             if cell.config.overflow is _DROP_OLD:
                 parked = self._parked.setdefault((cell, _DATA), Parked())
                 parked.entries.append((notice, NOTICE))
-                self._append((cell, _DATA, _PARKED, None))
+                self._intake.put(cell, _DATA, _PARKED, None)
             else:
-                self._append((cell, _NOTICE, notice, None))
+                self._intake.put(cell, _NOTICE, notice, None)
         self._end_sleep()
 
     def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
         """Order `action(cell)` from a foreign thread."""
-        if directing:
-            self.refuse_simulated(cell)
+        if worlds:
+            self.require_same_world(cell)
         if cell.flags & OFFLOADED:
             self._note_urgent(cell)
         with self._lock:
             if not self.closed:
-                self._append((cell, _ORDER, action, None))
+                self._intake.put(cell, _ORDER, action, None)
         self._end_sleep()
 
-    def call(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+    def post(self, cell: Cell | None, action: Callable[[], object]) -> bool:
         """Have the loop's thread call `action()` in its next tick, on behalf of `cell`; False when it has stopped."""
-        if directing:
-            self.refuse_simulated(cell)
-        return self.bring(cell, action)
+        if worlds:
+            self.require_same_world(cell)
+        return self.post_back(cell, action)
 
-    def bring(self, cell: Cell | None, action: Callable[[], object]) -> bool:
-        """The same for what nobody would hear a refusal of: the end of something that the other side began."""
+    def post_back(self, cell: Cell | None, action: Callable[[], object]) -> bool:
+        """As `post`, for the end of something that the other side began: it is never refused."""
         if cell is not None and cell.flags & OFFLOADED:
             self._note_urgent(cell)
         with self._lock:
             if self.closed:
                 return False
-            self._append((cell, _CALL, action, None))
+            self._intake.put(cell, _CALL, action, None)
         self._end_sleep()
         return True
 
-    def refuse_simulated(self, cell: Cell | None) -> None:
+    def require_same_world(self, cell: Cell | None) -> None:
         """Raise when a simulation runs on this thread, and this is the loop of a real system."""
-        if self._admission.director is None and director_here() is not None:
+        if self._admission.director is None and not world_here().is_real:
             what = "a call of another system" if cell is None else f"reaching for {cell.shown()!r}"
             raise SimulationRefused(what, _REMEDY)
 
@@ -322,12 +380,9 @@ class Inbound(Rousable):
         """Something that overtakes messages is brought to `cell`: what is done for it elsewhere is the last for now."""
         handoff = current_handoffs.get(get_ident())
         if handoff is None or handoff.cell is not cell:
-            handoff = cell.handoff()  # type: ignore[assignment]
+            handoff = cell.handoff()
         if handoff is not None:
             handoff.hurry()
-
-    def _append(self, entry: tuple[Cell | None, object, object, object]) -> None:
-        self._intake.put(entry[0], entry[1], entry[2], entry[3])
 
     def _park(self, cell: Cell, lane: Lane, message: object, sender: object) -> tuple[object, object] | None:
         """Keep a message for a lane that drops its oldest; the one it displaces here, if it does."""
@@ -335,10 +390,133 @@ class Inbound(Rousable):
         parked.entries.append((message, sender))
         parked.messages += 1
         if parked.messages > cell.config.room(lane):
-            self._count_refused(cell, rejected=False)
+            self._counts_for(cell)[1] += 1
             return parked.displace()
-        self._append((cell, lane, _PARKED, None))
+        self._intake.put(cell, lane, _PARKED, None)
         return None
+
+    def _unpark(self, cell: Cell, lane: Lane) -> tuple[object, object]:
+        with self._lock:
+            key = (cell, lane)
+            parked = self._parked[key]
+            entry = parked.entries.popleft()
+            if entry[1] is not NOTICE:
+                parked.messages -= 1
+            if not parked.entries:
+                del self._parked[key]
+            return entry
+
+    # -- room
+
+    def reserve(self, cell: Cell, lane: Lane) -> bool:
+        """Reserve room in `lane` for a message of the loop's own thread, while a user's code runs; False when full."""
+        with self._lock:
+            return self._reserve(cell, lane)
+
+    def _reserve(self, cell: Cell, lane: Lane) -> bool:
+        """Reserve room for one message, if there is any. Under the lock."""
+        if lane is _DATA:
+            # As in `_put_quickly`: others may be at it now.
+            if change_reserved(cell, 1) + cell.depth(lane) >= cell.capacity and not self._is_done_with_some(cell):
+                change_reserved(cell, -1)
+                return False
+            return True
+        key = (cell, lane)
+        if cell.depth(lane) + self._reserved.get(key, 0) >= cell.config.room(lane):
+            return False
+        self._reserved[key] = self._reserved.get(key, 0) + 1
+        return True
+
+    def _is_done_with_some(self, cell: Cell) -> bool:
+        """Whether a data lane that looks full is not: messages handled on another thread may not be reported yet."""
+        handoff = cell.handoff() if cell.flags & OFFLOADED else None
+        # `reserved` includes the room for this message.
+        return handoff is not None and cell.depth(_DATA) - handoff.done() + cell.reserved <= cell.capacity
+
+    def unreserve(self, cell: Cell, lane: Lane) -> None:
+        """Give up the room for one message: it has been taken, or is not needed any more."""
+        with self._lock:
+            if lane is _DATA:
+                if cell.reserved > 0:
+                    change_reserved(cell, -1)
+                return
+            key = (cell, lane)
+            left = self._reserved.pop(key, 0) - 1
+            if left > 0:
+                self._reserved[key] = left
+
+    def reserved(self, cell: Cell, lane: Lane) -> int:
+        """How much room is reserved in `lane`, which is not DATA."""
+        with self._lock:
+            return self._reserved.get((cell, lane), 0)
+
+    # -- sleep
+
+    def waiting(self) -> bool:
+        """A glance, without the lock: whether there is something to take in. For the loop's thread."""
+        return self.bell or self.has_entries()
+
+    def has_entries(self) -> bool:
+        """As `waiting`, but for what is in rings."""
+        return self._intake.waiting() or bool(self._refused) or bool(self._kept)
+
+    def ring_bell(self) -> None:
+        """Say that something was pushed into a ring. From any thread."""
+        if not self.closed:
+            self.bell = True
+            self._end_sleep()
+
+    def clear_bell(self) -> None:
+        """The loop looks into the rings next: a push from now on rings again."""
+        self.bell = False
+        if COMPILED:
+            fence()
+
+    def fall_asleep(self) -> bool:
+        """Ask to be roused by the next to bring something; False when something is here already.
+
+        Without the lock, here and in `wake`: to be roused when awake does no harm.
+        """
+        self.sleeping = True
+        if COMPILED:
+            fence()
+        if self.waiting():
+            self.sleeping = False
+            return False
+        return True
+
+    def wake(self) -> None:
+        """The loop's thread is awake, and need not be roused."""
+        self.sleeping = False
+
+    def rouse_by(self, rouse: Callable[[], object] | None) -> None:
+        """From now on, have the loop's thread roused by `rouse`. For that thread."""
+        with self._lock:
+            self.rouse = rouse
+
+    def _end_sleep(self) -> None:
+        """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
+        if COMPILED:
+            fence()
+        if self.sleeping:
+            rouse = self._take_rouse()
+            if rouse is not None:
+                try:
+                    rouse()
+                except BaseException:
+                    with self._lock:
+                        self.sleeping = True  # it still does: the next sender tries again
+                    raise
+
+    def _take_rouse(self) -> Callable[[], object] | None:
+        """What rouses the loop, for the first that finds it asleep; None for all others."""
+        with self._lock:
+            if not self.sleeping:
+                return None
+            self.sleeping = False
+            return self.rouse
+
+    # -- on the loop's thread
 
     def take_in(self) -> None:
         """Move what was admitted into the mailboxes. For the loop's thread.
@@ -416,10 +594,10 @@ class Inbound(Rousable):
             cell.notify(message)
         elif message is not _PARKED:
             try:
-                self._admission.let_in_reserved(cell, message, sender, lane)
+                self._admission.deliver_reserved(cell, message, sender, lane)
             finally:
                 self.unreserve(cell, lane)
-                if cell.flags & ROOM:  # it may have been reserved in vain, and somebody waits for it
+                if cell.flags & ROOM:  # it may have been reserved in vain, and there is a line for it
                     self._admission.fill_up(cell)
         else:
             message, sender = self._unpark(cell, lane)
@@ -436,7 +614,10 @@ class Inbound(Rousable):
                 mine = cell is None or target is cell
                 if mine and isinstance(lane, Lane) and message is not _PARKED:
                     total += 1
-            return total + self._count_parked(cell)
+            for key, parked in self._parked.items():
+                if cell is None or key[0] is cell:
+                    total += parked.messages
+            return total
 
     def close(self) -> None:
         """Take nothing more; what is here already can still be taken in."""

@@ -1,7 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport COMPILED
-cimport greenroom._core.delivery.lending
 
 # A queue with many producers and one consumer, after Dmitry Vyukov: `last` is swapped by whoever appends, `first` is the
 # consumer's own, and its link is one whose entry has been taken already. A link's `next` is written once, by the thread
@@ -51,10 +50,10 @@ cdef extern from *:
             return -1;
         }
         link->next = NULL;
-        link->entry[0] = greenroom_lend(cell);
-        link->entry[1] = greenroom_lend(lane);
-        link->entry[2] = greenroom_lend(message);
-        link->entry[3] = greenroom_lend(sender);
+        link->entry[0] = Py_NewRef(cell);
+        link->entry[1] = Py_NewRef(lane);
+        link->entry[2] = Py_NewRef(message);
+        link->entry[3] = Py_NewRef(sender);
         before = (greenroom_link *)greenroom_swap_pointer(&chain->last, link);
         greenroom_store_pointer(&before->next, link);
         return 0;
@@ -84,8 +83,7 @@ cdef extern from *:
         for (part = 0; part < 4; part++) {
             PyObject *object = next->entry[part];
             next->entry[part] = NULL;
-            if (object != NULL)
-                greenroom_give_back(object);
+            Py_XDECREF(object);
         }
     }
 

@@ -2,7 +2,7 @@
 
 Any thread puts entries in, at any time; one thread at a time takes them out, which is the loop's own until it has
 stopped. Compiled, an entry is a link of a chain: who brings one swaps it for the chain's end, and ties it to what was
-the end before. Nobody waits for anybody. In plain Python it is a `deque`, whose two ends are safe by themselves.
+the end before. No thread waits for another. In plain Python it is a `deque`, whose two ends are safe by themselves.
 
 An entry that is not tied yet, because its thread was interrupted between the two steps, hides those behind it for that
 moment. So `waiting` says yes as soon as the first step is done, and `take` may have nothing all the same.
@@ -60,7 +60,7 @@ class Intake:
         return self._entries.popleft() if self._entries else None
 
     def begin(self) -> None:
-        """Let `has_next` be about what is here now; what comes later waits for the next time."""
+        """Mark where `has_next` ends: what comes later waits for the next time."""
         if COMPILED:
             begin_chain(self)
         else:

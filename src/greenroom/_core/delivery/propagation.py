@@ -52,10 +52,10 @@ class Propagation:
         return values
 
     def take_along(self, sender: object) -> object:
-        """What stands in the sender's place, with the values of whoever sends now; those once taken down stay."""
+        """What stands in the sender's place, with the values that are set here and now; those once taken down stay."""
         if isinstance(sender, Receipt):
-            if sender.brought() is None:
-                sender.bring(self.values())
+            if sender.propagated() is None:
+                sender.propagate(self.values())
             return sender
         values = self.values()
         return Told(sender, values) if values else sender
@@ -68,7 +68,7 @@ class Propagation:
             context = self._without(own)
         else:
             context = own.copy()
-        values = sender.brought() if isinstance(sender, Receipt) else None
+        values = sender.propagated() if isinstance(sender, Receipt) else None
         if values:
             context.run(_set, values)
         return context

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeGuard
 
-    from greenroom._core.ports import Pending
+    from greenroom.actor.messaging.question import Question
+    from greenroom.actor.messaging.waiting import ThreadWait
 
 __all__ = ["CallHandoff", "Handoff"]
 
@@ -64,7 +65,7 @@ class Handoff(Wait):
         self.waiter = None
         self.cell = cell
         # What its thread waits for, if it is known. If that is an answer, a ring of such waits can be seen.
-        self.question: Pending | None = None
+        self.question: Question | ThreadWait | None = None
         # The asyncio task that carries it out, where one does; and whether it awaits something at present.
         self.task: Task[None] | None = None
         self.awaits = False
@@ -91,39 +92,37 @@ class Handoff(Wait):
         self._settled = _NEVER
 
     def _show(self) -> None:
-        """Let other threads find it, by its cell; what they look at is there by now."""
+        """Register the hand-off, so that other threads find it by its cell."""
         self.cell.loop.carried[self.cell] = self
 
     # -- where it is carried out
 
     def enter(self) -> None:
-        """This thread does it, until `leave`: what it sends comes from the cell's actor."""
+        """This thread carries it out, until `leave`: the sender of its messages is the cell's actor."""
         current_handoffs[get_ident()] = self
 
     def leave(self) -> None:
-        """This thread does it no longer, for now or for good."""
+        """This thread stops carrying it out, for now or for good."""
         current_handoffs.pop(get_ident(), None)
 
     def waits(self, begins: bool) -> None:
-        """Its thread begins, or ends, to wait for an answer."""
+        """The thread begins, or ends, to wait for an answer."""
         if self.on_wait is not None:
             self.on_wait(begins)
 
     def is_awaiting_itself(self) -> bool:
-        """Whether the code that runs here, on the thread that does it, is its own, and no task of its making."""
+        """Whether the calling code is the hand-off's own, and no task that it has made."""
         running = _get_running_loop()
         return running is None if self.task is None else running is not None and self.task is current_task()
 
     def begin_next(self) -> bool:
-        """Whether there is something to do now; what that is, `perform` does."""
+        """Begin the next piece, which `perform` does; False if there is none."""
         raise NotImplementedError
 
     def perform(self) -> object:
-        """Call the user's code."""
         raise NotImplementedError
 
     def has_begun(self) -> bool:
-        """Whether something of it has been begun."""
         raise NotImplementedError
 
     def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
@@ -136,18 +135,17 @@ class Handoff(Wait):
         return False
 
     def is_closed(self) -> bool:
-        """Whether nobody waits for it any more: what it still does is done for nobody."""
+        """Whether the loop waits no longer: the outcome will be ignored."""
         return self._closed
 
     def take_error(self, error: BaseException) -> None:
-        """Take what the code raised."""
         self._error = error
 
     def hurry(self) -> None:
-        """What is done now has brought its own actor something that must not wait: begin nothing further."""
+        """The code has brought its own actor something urgent: begin nothing further."""
 
     def complete(self) -> None:
-        """It is done: let the loop go on."""
+        """Hand the outcome to the loop, which goes on with the cell."""
         with self._lock:
             if self._over:
                 return
@@ -156,10 +154,15 @@ class Handoff(Wait):
         if abandon:
             self._close_result()
             return
-        self.cell.loop.inbound.bring(self.cell, self._completed)
+        self.cell.loop.inbound.post_back(self.cell, self._completed)
+
+    def fail(self, cause: BaseException) -> None:
+        """What carries it out cannot go on with it."""
+        self.take_error(cause)
+        self.complete()
 
     def _close_result(self) -> None:
-        """Nobody will await what an async function returned that was only called."""
+        """Close the coroutine of an async function that was only called, as it will not be awaited."""
         if iscoroutine(self._result):
             self._result.close()
 
@@ -194,7 +197,7 @@ class Handoff(Wait):
         return self._result
 
     def is_at_rest(self) -> bool:
-        """Whether it is known to wait: for an answer, for a future, or for what its code says it blocks on.
+        """Whether the code is known to wait: for an answer, for a future, or in `ctx.blocking()`.
 
         Reported, never guessed: code that just runs, or blocks without saying so, is at work until it returns.
         """
@@ -207,7 +210,7 @@ class Handoff(Wait):
         return future is not None and not future.done()
 
     def report_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called, on whatever thread, when it may be known to be at rest; unless that is under way."""
+        """Have `tell` called, on any thread, when the code may have come to rest."""
         take_turns, touches = self.take_turns, self._touches
         if take_turns is None or self._settled == _SOON:
             return
@@ -220,22 +223,22 @@ class Handoff(Wait):
         take_turns(settled)
 
     def block(self) -> None:
-        """Its code is about to block on something that only others can bring about. On its own thread."""
+        """The code is about to block on something that only others can bring about. On its own thread."""
         self.waits(True)
         self._blocked += 1
         self.tick_soon()
 
     def tick_soon(self) -> None:
-        """Have the actor's loop tick, so that whoever waits for it to be idle looks again. On any thread."""
-        self.cell.loop.inbound.bring(None, _nothing)
+        """Have the actor's loop tick, so that those who wait for idleness look again. On any thread."""
+        self.cell.loop.inbound.post_back(None, _nothing)
 
     def unblock(self) -> None:
-        """Its code goes on. On its own thread."""
+        """The code goes on. On its own thread."""
         self._blocked -= 1
         self.waits(False)
 
     def on_cancel(self, ask: Callable[[], object]) -> None:
-        """Have `ask` called when it is to be broken off, and can be."""
+        """Have `ask` called when the hand-off is cancelled."""
         with self._lock:
             self._on_cancel = ask
             is_late = self._is_cancelled
@@ -243,11 +246,11 @@ class Handoff(Wait):
             ask()
 
     def on_abandoned(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when nobody waits for it any more, though its thread is not done."""
+        """Have `tell` called when the loop abandons the hand-off before its thread is done."""
         self._on_abandoned = tell
 
     def cancel(self, msg: object = None) -> bool:
-        """Have it broken off where it awaits something. A call that just runs cannot be: it completes by itself."""
+        """Cancel what the code awaits. A call that just runs cannot be cancelled: it completes by itself."""
         with self._lock:
             self._is_cancelled = True
             ask = self._on_cancel
@@ -257,17 +260,17 @@ class Handoff(Wait):
         return True
 
     def touch(self) -> None:
-        """It has something to do again: time must not pass over it, if that stands still until all is quiet."""
+        """The code has something to do again: a manual clock must not advance meanwhile."""
         self._touches += 1
 
     def remove_done_callback(self, fn: object) -> int:
-        """Its cell has abandoned it."""
+        """Called by the cell when it abandons the hand-off."""
         self.waiter = None
         self.abandon()
         return 1
 
     def abandon(self) -> None:
-        """Wait for it no longer; nothing further is begun."""
+        """Stop waiting; nothing further is begun."""
         with self._lock:
             if self._closed:
                 return
@@ -288,7 +291,7 @@ class Handoff(Wait):
         self.wake_waiter()
 
     def _take_off(self) -> None:
-        """It is no work of the loop's any more."""
+        """Remove the hand-off from the work of its loop."""
         loop = self.cell.loop
         loop.handoffs.pop(self, None)
         if loop.carried.get(self.cell) is self:
@@ -325,11 +328,9 @@ class CallHandoff(Handoff):
             return True
 
     def has_begun(self) -> bool:
-        """Whether it has been called."""
         return self._begun
 
     def perform(self) -> object:
-        """Call it."""
         return self._function(*self._arguments)
 
     def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from inspect import iscoroutine
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
-from greenroom._core.flags import HELD, LANES, ORDERS, ROOM
+from greenroom._core.flags import HELD, LANES, ORDERS, PROPAGATES, ROOM
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.mailbox.cell import Cell
@@ -26,16 +27,30 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeGuard
 
-__all__ = ["MessageHandoff", "PropagatingHandoff"]
+__all__ = ["MessageHandoff", "must_go_alone", "put_back"]
 
 _DATA = 1
 _VISITS = 16
 """Visits that one hand-off can be, if its thread has nothing else to do: completing takes as long as some hundreds of
 messages."""
 _PLAIN = (bool, int, float, str, bytes, tuple, list, dict)
-"""What a handler may return that nobody has to look at."""
+"""What a handler may return that needs no further look."""
 _URGENT = ORDERS | HELD | LANES
 """What ends a hand-off before its messages do."""
+
+
+def must_go_alone(cell: Cell, lane: int) -> bool:
+    """Whether a message of this lane is handed off without those behind it."""
+    if lane != _DATA or cell.flags & _URGENT:
+        return True
+    return cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD
+
+
+def put_back(cell: Cell, message: object, sender: object, lane: int) -> None:
+    """Put a message that was handed off, and not begun, back to where it was in the mailbox."""
+    admission = cell.loop.admission
+    admission.count_stashed(cell, 1)
+    admission.take_back(cell, message, sender, lane)
 
 
 class MessageHandoff(Handoff):
@@ -45,6 +60,7 @@ class MessageHandoff(Handoff):
         "_began",
         "_begun",
         "_budget",
+        "_context",
         "_gone",
         "_hurries",
         "_is_backed_up",
@@ -86,15 +102,18 @@ class MessageHandoff(Handoff):
         # How many of the done have left the mailbox.
         self._gone = 0
         self._slow: list[tuple[object, float]] | None = None
+        # If the message brings context variables along: the loop is in its context, and the thread needs its own copy.
+        self._context = copy_context() if cell.flags & PROPAGATES else None
         self._show()
 
     def carry(self) -> None:
-        """Let what is queued behind the first message come along, as far as it is as plain, and not too much."""
+        """Take along what is queued behind the first message, as far as it is as plain, and not too much.
+
+        Messages that bring context variables go alone: each has a context of its own.
+        """
         cell = self.cell
         most = self._per_visit * _VISITS
-        if self.lane != _DATA or cell.flags & (ORDERS | LANES) or isinstance(self.senders[0], Receipt):
-            return
-        if cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD:
+        if self._context is not None or must_go_alone(cell, self.lane) or isinstance(self.senders[0], Receipt):
             return
         for position in range(min(most - 1, cell.count)):
             sender = cell.sender_at(position)
@@ -107,12 +126,11 @@ class MessageHandoff(Handoff):
 
     @property
     def message(self) -> object:
-        """The message in hand."""
         return self.messages[self._begun - 1]
 
     @property
     def sender(self) -> object:
-        """Who sent it: a ref, nobody, or a receipt."""
+        """The sender of the message in hand: a ref, None, or a receipt."""
         return self.senders[self._begun - 1]
 
     def begin_next(self) -> bool:
@@ -133,7 +151,6 @@ class MessageHandoff(Handoff):
         return self._begun % self._per_visit == 0 and self._others_wait()
 
     def has_begun(self) -> bool:
-        """Whether a message is in hand."""
         return self._begun > 0
 
     def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
@@ -141,8 +158,9 @@ class MessageHandoff(Handoff):
         return result is not None and iscoroutine(result)
 
     def perform(self) -> object:
-        """Have the message handled."""
         handler, subject = self.cell.code()
+        if self._context is not None and self.task is None:  # a task is in the context already
+            handler = partial(self._context.run, handler)
         if not self.cell.loop.hooks.slow_handler:
             return handler(subject, self.messages[self._begun - 1])
         began = monotonic()
@@ -179,13 +197,13 @@ class MessageHandoff(Handoff):
             return self.message, self.sender, self.lane
 
     def let_sender_go(self) -> None:
-        """The message in hand is answered by somebody else."""
+        """Another actor answers the message in hand."""
         self.senders[self._begun - 1] = None
 
     # -- on the loop's thread
 
     def keep_the_rest(self) -> None:
-        """Let nothing that was not begun be begun: something comes before it."""
+        """Begin nothing further: something has come that goes before it."""
         with self._lock:
             del self.messages[max(self._begun, 1) :]
             del self.senders[max(self._begun, 1) :]
@@ -204,9 +222,7 @@ class MessageHandoff(Handoff):
         cell = self.cell
         self._take_off()
         cell.task.kind = STASHED  # which is no message that was handled
-        admission = cell.loop.admission
-        admission.count_stashed(cell, 1)
-        admission.take_back(cell, self.messages[0], self.senders[0], self.lane)
+        put_back(cell, self.messages[0], self.senders[0], self.lane)
         self.wake_waiter()
 
     def done(self) -> int:
@@ -240,29 +256,3 @@ class MessageHandoff(Handoff):
     def _tell_slow(self, slow: list[tuple[object, float]]) -> None:
         for message, seconds in slow:
             self.cell.loop.hooks.emit("slow_handler", self.cell.shown(), message, seconds)
-
-
-class PropagatingHandoff(MessageHandoff):
-    """One message, which brings context variables along: it is handled in its own context, and no other comes along."""
-
-    __slots__ = ("_context",)
-
-    def __init__(
-        self,
-        cell: Cell,
-        message: object,
-        sender: object,
-        lane: int,
-        others_wait: Callable[[], bool],
-        is_backed_up: Callable[[], bool],
-    ) -> None:
-        super().__init__(cell, message, sender, lane, others_wait, is_backed_up)
-        # The loop is in the message's context; the thread has to have one of its own.
-        self._context = copy_context()
-
-    def carry(self) -> None:
-        """None of those behind it: each has a context of its own."""
-
-    def perform(self) -> object:
-        """Have the message handled, in its context; a task that awaits what comes of that is in the same."""
-        return super().perform() if self.task is not None else self._context.run(super().perform)

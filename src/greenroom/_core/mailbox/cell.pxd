@@ -1,6 +1,6 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport COMPILED, add_to, greenroom_call_handler, keep_for_good, leave_to_collector, new_reference
+from greenroom._core.capi cimport COMPILED, add_to, greenroom_call_handler, leave_to_collector, new_reference
 from greenroom._core.capi cimport thread_ident
 from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.mailbox.ring cimport slots_of
@@ -9,6 +9,11 @@ from greenroom._core.runqueue cimport RunQueue
 cdef int OFFLOADED, INTERCEPTED, HELD, ORDERS, PROPAGATES, RESUME, STALLED
 cdef frozenset ATOMS
 cdef object _DATA, deque, get_ident
+
+@cython.final
+cdef class HostOrder:
+    cdef readonly int what
+    cdef readonly str name
 
 cdef class Tally:
     cdef public unsigned long long failed, unhandled, dead_lettered, dropped, redirected, lost, rejected, refused, late_replies
@@ -34,11 +39,11 @@ cdef class Cell(Mailbox):
     cpdef put_record(self, object record)
     cpdef tuple code(self)
     cpdef put_code(self, object handler, object subject)
-    cpdef let_code_go(self)
-    cpdef let_actor_go(self)
+    cpdef forget_code(self)
+    cpdef forget_actor(self)
     cpdef str name(self)
     cpdef accept(self, object message, object sender, object lane)
-    cdef bint _may_walk_in(self, object message)
+    cdef bint _may_enter_quickly(self, object message)
     @cython.locals(foreign=bint)
     cpdef bint is_foreign(self)
     cpdef post(self, object message, object receipt, object lane=*)
@@ -59,7 +64,7 @@ cdef class Cell(Mailbox):
 cdef inline void append(Cell cell, object message, object sender) noexcept:
     cdef PyObject **slots = slots_of(cell) + ((cell.head + cell.count * 2) & cell.mask)
     slots[0] = new_reference(message)
-    slots[1] = new_reference(sender if sender is not None else cell.runq.speaker)
+    slots[1] = new_reference(sender if sender is not None else cell.runq.current_ref)
 
 cdef inline int add_reserved(Cell cell, int change) noexcept:
     return add_to(&cell.reserved, change)

@@ -4,6 +4,10 @@
 `Cell` is a `Mailbox` rather than having one: the path of a message then touches one object fewer (`make bench`, P9),
 and an idle actor is smaller (P8).
 
+**Four ways into a mailbox**, from any thread. *Send*: `accept` by the quick way, `post` with a receipt. *Send if there
+is room*, and *wait for room*: `Admission.send_if_room` and `wait_for_room`. *Notify*: `notify`, which needs no room. On
+the loop's thread they lead to `Admission`, elsewhere to `Inbound`.
+
 **Threads.** A cell belongs to its loop's thread, which reads and writes it as it likes. What others may look at, with a
 GIL or without, is one of three kinds, and each field says of which it is:
 
@@ -20,7 +24,7 @@ from __future__ import annotations
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from greenroom._core.build import COMPILED
 from greenroom._core.flags import HELD, INTERCEPTED, OFFLOADED, ORDERS, PROPAGATES, RESUME, STALLED
@@ -32,17 +36,30 @@ from greenroom.lanes import Lane
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from greenroom._core.mailbox.hostorder import HostOrder
-    from greenroom._core.ports import CarriedMessages
+    from greenroom._core.handoff.messages import MessageHandoff
+    from greenroom.system.dispatchers.processes.pool.messages import RemoteMessages
 
-    Order = HostOrder | Callable[["Cell"], object]
+    Order: TypeAlias = "HostOrder | Callable[[Cell], object]"
 
-__all__ = ["ADRIFT", "ENDED", "Cell", "Tally"]
+__all__ = ["ENDED", "ENDED_IN_HAND", "Cell", "HostOrder", "Tally"]
 
 _DATA = Lane.DATA
 # What `Cell.ended` says of a cell that has ended: all its messages found their column, or one is still in hand.
 ENDED = 1
-ADRIFT = 2
+ENDED_IN_HAND = 2
+
+
+class HostOrder:
+    """An order that the host of a cell carries out itself, by its number: saves a call, at the start and at the end."""
+
+    __slots__ = ("name", "what")
+
+    def __init__(self, what: int, name: str) -> None:
+        self.what = what
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<order to {self.name}>"
 
 
 class Tally:
@@ -74,14 +91,14 @@ class Tally:
         self.rejected = 0
         # Of the handled ones, those that it refused with an exception it declares as an answer.
         self.refused = 0
-        # Its replies for which nobody waited any more; they are no messages of the ledger.
+        # Replies that came too late for their askers; they are not messages of the ledger.
         self.late_replies = 0
         # Messages that are put aside at present; they count as queued.
         self.stashed = 0
 
 
 class Cell(Mailbox):
-    """One actor's place on a loop. Made by `Loop.spawn`."""
+    """One actor on a loop. Made by `Loop.spawn`."""
 
     __slots__ = (
         "__weakref__",
@@ -107,7 +124,7 @@ class Cell(Mailbox):
     def set_up(self, loop: Any, runq: RunQueue, handler: Any, subject: object, like: Mailbox) -> None:
         """What `__init__` would do, if its arguments had not to be packed into a tuple first. For `Loop.spawn`.
 
-        Its mailbox is to be one like `like`: thousands of actors have one config, which is read once.
+        The mailbox is made like `like`: thousands of actors have one config, which is read once.
         """
         priority = None if like.priority is None else like.config.priority
         self.set_up_mailbox(like.config, like.capacity, like.drops_oldest, priority)
@@ -126,7 +143,7 @@ class Cell(Mailbox):
         self.record: Any = None
         self.id = 0
         self.exempt = False
-        # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ADRIFT`).
+        # Set when the loop begins to retire the cell, and when its account is closed (`ENDED` or `ENDED_IN_HAND`).
         self.ending = False
         self.ended = 0
         # Invariant: False iff the cell stands in the run queue, is in hand, or is suspended in a handler
@@ -157,7 +174,6 @@ class Cell(Mailbox):
         return guarded_record(self) if COMPILED else self.record
 
     def put_record(self, record: object) -> None:
-        """Let this be the record from now on."""
         if COMPILED:
             guard_record(self, record)
         else:
@@ -168,21 +184,20 @@ class Cell(Mailbox):
         return guarded_code(self) if COMPILED else (self.handler, self.subject)
 
     def put_code(self, handler: Any, subject: Any) -> None:
-        """Let messages be handled by these from now on."""
         if COMPILED:
             guard_code(self, handler, subject)
         else:
             self.handler = handler
             self.subject = subject
 
-    def let_code_go(self) -> None:
-        """Nothing is handled any more, for now."""
+    def forget_code(self) -> None:
+        """Drop what handles messages: no more are handled, for now."""
         self.put_code(None, None)
         self.context = None
 
-    def let_actor_go(self) -> None:
-        """Its actor has ended: what kept one another alive lets go, so it is freed at once, without a collector."""
-        self.let_code_go()
+    def forget_actor(self) -> None:
+        """Break the cycles of an actor that has ended, so that it is freed at once, without a collector."""
+        self.forget_code()
         if COMPILED:
             guard_ref(self, None)
         else:
@@ -201,12 +216,12 @@ class Cell(Mailbox):
     # instructions a message (callgrind, flood). `runq` has no name of its own: without a GIL, threads that send to one
     # loop would fight over the count of its references.
     def accept(self, message: object, sender: object, lane: Lane) -> None:
-        """What `tell` does, for callers that have all three."""
+        """What `tell` does, for callers that have all three: the quick way in."""
         if (COMPILED and thread_ident() != self.runq.thread) or (not COMPILED and get_ident() != self.runq.thread):
             self.runq.inbound.tell(self, message, sender, lane)
             return
-        if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_walk_in(message)):
-            self.runq.admission.admit(self, message, self.runq.speaker if sender is None else sender, lane)
+        if lane is not _DATA or (self.count + self.reserved >= self.limit and not self._may_enter_quickly(message)):
+            self.runq.admission.admit(self, message, self.runq.current_ref if sender is None else sender, lane)
             return
         while self.count * 2 > self.mask:
             self.grow()
@@ -215,14 +230,14 @@ class Cell(Mailbox):
         else:
             tail = (self.head + self.count * 2) & self.mask
             self.buf[tail] = message  # type: ignore[index]
-            self.buf[tail + 1] = self.runq.speaker if sender is None else sender  # type: ignore[index]
+            self.buf[tail + 1] = self.runq.current_ref if sender is None else sender  # type: ignore[index]
         self.count += 1
         self.pushed += 1
         if self.idle:
             self.idle = False
             self.runq.push(self)
 
-    def _may_walk_in(self, message: object) -> bool:
+    def _may_enter_quickly(self, message: object) -> bool:
         """Whether the quick way is shut only because each message is looked at first, and this one need not be."""
         if not self.flags & INTERCEPTED or not self.flags & OFFLOADED or self.closed or self.priority is not None:
             return False
@@ -239,9 +254,9 @@ class Cell(Mailbox):
         return foreign
 
     def post(self, message: object, receipt: object, lane: Lane = _DATA) -> None:
-        """Send a message with exactly this in its sender's place: a receipt, a ref, or nobody. From any thread."""
+        """Send a message with exactly this in its sender's place: a receipt, a ref, or None. From any thread."""
         if self.is_foreign():
-            self.runq.inbound.offer(self, message, receipt, lane)
+            self.runq.inbound.send(self, message, receipt, lane)
         else:
             self.runq.admission.admit(self, message, receipt, lane)
 
@@ -250,14 +265,14 @@ class Cell(Mailbox):
         if self.is_foreign():
             self.runq.inbound.notify(self, notice)
         elif not self.closed:
-            if self.loop.director is not None and self.loop.director.notifies(self, notice):
+            if self.loop.is_guarded and self.loop.world.notifies(self, notice):
                 return
             self.enqueue_notice(notice)
             self.make_runnable()
 
-    def handoff(self) -> CarriedMessages | None:
-        """What is done for it elsewhere with its messages, if something is. From other threads, a glance."""
-        carried: CarriedMessages | None = self.loop.carried.get(self)
+    def handoff(self) -> MessageHandoff | RemoteMessages | None:
+        """What carries its messages elsewhere at present, if something does. From other threads, a glance."""
+        carried: MessageHandoff | RemoteMessages | None = self.loop.carried.get(self)
         return carried
 
     def order(self, action: Order) -> None:
@@ -297,7 +312,7 @@ class Cell(Mailbox):
             self.flags &= ~ORDERS
 
     def take_order(self) -> Any:
-        """The next order; there must be one."""
+        """Take the next order; there must be one."""
         action = self.orders
         if type(action) is deque:
             action = self.orders.popleft()
@@ -308,39 +323,37 @@ class Cell(Mailbox):
         return action
 
     def hold(self) -> None:
-        """Let messages and notices wait; orders still act."""
+        """Make messages and notices wait; orders still act."""
         self.flags |= HELD
 
     def release(self) -> None:
-        """Let messages and notices be handled again."""
+        """End a hold."""
         self.flags &= ~HELD
         if self.waiting():
             self.make_runnable()
 
     def stall(self) -> None:
-        """Let data messages and notices wait; orders still act, and what is more urgent is served."""
+        """Make data messages and notices wait; orders still act, and more urgent lanes are served."""
         self.flags |= STALLED
 
     def unstall(self) -> None:
-        """Let all be handled again."""
         self.flags &= ~STALLED
         if self.waiting():
             self.make_runnable()
 
     def resume(self) -> None:
-        """Its suspended handler can go on: at the back of the run queue."""
+        """Queue the cell for the next step of its suspended handler."""
         if self.task is not None:
             self.flags |= RESUME
             self.runq.push(self)
 
     def make_runnable(self) -> None:
-        """Stand in the run queue, if not there already, in hand or suspended."""
+        """Enter the run queue, unless the cell is there already, in hand or suspended."""
         if self.idle:
             self.idle = False
             self.runq.push(self)
 
     def count_aside(self) -> Tally:
-        """The rarer counters, made on first use."""
         if self.tally is None:
             self.tally = Tally()
         return self.tally
@@ -348,8 +361,3 @@ class Cell(Mailbox):
     def sent(self) -> int:
         """Messages ever sent to this cell: in any lane, refused when it was closed too, but not rejected ones."""
         return self.pushed - self.noticed + (0 if self.tally is None else self.tally.sent_aside)
-
-
-if COMPILED:
-    for _lane in Lane:
-        keep_for_good(_lane)

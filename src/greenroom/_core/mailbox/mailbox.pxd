@@ -37,7 +37,7 @@ cdef class Mailbox(Ring):
     cdef int _oldest_below(self, int top)
     cpdef object sender_of(self, int lane)
     cpdef object take_from(self, int lane)
-    cpdef let_go(self, int count)
+    cpdef drop_first(self, int count)
     @cython.locals(position=Py_ssize_t)
     cpdef take_in(self, list messages, list senders)
     @cython.locals(position=int)

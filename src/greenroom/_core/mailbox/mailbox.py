@@ -63,7 +63,7 @@ class Mailbox(Ring):
     def set_up_mailbox(
         self, config: MailboxConfig, capacity: int, drops_oldest: bool, priority: Callable[[Any], Any] | None
     ) -> None:
-        """What `__init__` does, for subclasses that know already what the config says."""
+        """Set the fields, for subclasses that know already what the config says."""
         self.set_up_ring()
         self.config = config
         self.capacity = capacity
@@ -121,7 +121,7 @@ class Mailbox(Ring):
         return self._data_waits() or (self.side is not None and self.side.total() > 0)
 
     def has_next(self) -> bool:
-        """The same, of those lanes that are served at present."""
+        """As `waiting`, for the lanes that are served at present."""
         return self._urgent() != EMPTY if self.flags & STALLED else self.waiting()
 
     def _data_waits(self) -> bool:
@@ -244,7 +244,7 @@ class Mailbox(Ring):
         self._release(self.first_sender())
         return self.pop()
 
-    def let_go(self, count: int) -> None:
+    def drop_first(self, count: int) -> None:
         """Take so many messages off the front of the data lane, which must have them, and no order by a key."""
         while count > 0:
             self._release(self.first_sender())
@@ -282,6 +282,6 @@ class Mailbox(Ring):
                     self.limit -= 1
 
     def close(self) -> None:
-        """Let no more message in by the quick way."""
+        """Shut the quick way in."""
         self.closed = True
         self.limit = 0

@@ -23,7 +23,7 @@ def count_loop(loop: Loop) -> Ledger:
     handled = loop.ended_handled + loop.visits.ended_handled
     sent = loop.ended_sent + totals.sent_aside
     queued = totals.stashed
-    in_hand = loop.visits.adrift
+    in_hand = loop.visits.ended_in_hand
     for cell in loop.table:
         sent += cell.pushed - cell.noticed
         handled += cell.handled

@@ -63,7 +63,7 @@ class CellTable:
 
     def __init__(self, limit: int, blocks: SlotBlocks | None = None) -> None:
         self.limit = limit
-        # Who gives out the numbers of slots, if other tables share them; and those of the own blocks.
+        # What gives out the numbers of slots, if other tables share them; and the numbers of the own blocks.
         self._blocks: SlotBlocks | None = None
         self._numbers: list[int] = []
         # Invariant: cells in the table that count against the limit

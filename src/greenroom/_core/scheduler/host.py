@@ -37,7 +37,7 @@ class HostBase:
 
 
 class Host(HostBase):
-    """Cells with nobody above them: a failed one is logged and ends, a notice is handled like a message."""
+    """Cells without actors above them: a failed one is logged and ends, a notice is handled like a message."""
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
         """A handler said that a message or notice was not for its actor."""
@@ -64,11 +64,8 @@ class Host(HostBase):
     def awaits(self, question: object) -> None:
         """A handler waits for the answer to a question that was put to such a cell, and for nothing else."""
 
-    def awaits_elsewhere(self, question: object) -> None:
-        """A handler waits for the answer of an actor, and for nothing else, that waits on, or for, another loop."""
-
     def gave_up(self, question: object) -> None:
-        """Nobody waits for the answer to such a question any more."""
+        """The answer to such a question is not waited for any more."""
 
     def absorb(self, cell: Cell, result: object) -> object:
         """Do what a handler that works elsewhere has returned, if that can be done there; what is left of it."""
@@ -89,7 +86,7 @@ class Host(HostBase):
         _log.error("%s failed on %r and ends", cell.name(), message, exc_info=cause, extra=self.log_fields(cell))
         cell.loop.retire(cell)
 
-    def is_owed_time(self) -> bool:
+    def waits_for_time(self) -> bool:
         """Whether messages are queued that can be handled only when some time has passed."""
         return False
 

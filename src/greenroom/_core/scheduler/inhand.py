@@ -8,17 +8,15 @@ raised, refused it, left it unhandled, stashed it, or was broken off. None of th
 from __future__ import annotations
 
 from asyncio import CancelledError
-from gc import get_referents
 from typing import TYPE_CHECKING
 
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.flags import OFFLOADED, RESUME
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, STASHED
-from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.mailbox.cell import ENDED, ENDED_IN_HAND, Cell
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.stepping import HandlerTask
-from greenroom._core.simulation.director import Director
 from greenroom._core.timing.tickbudget import TickBudget
 from greenroom.errors import InternalError
 from greenroom.exits import ends_system
@@ -28,8 +26,10 @@ if TYPE_CHECKING:
     from contextvars import Context
     from weakref import ref
 
-    from greenroom._core.delivery.ports import LoopHost
     from greenroom._core.runqueue import RunQueue
+    from greenroom._core.scheduler.host import Host
+    from greenroom._core.simulation.director import Director
+    from greenroom.actor.lifecycle import Lifecycle
 
 __all__ = ["DATA", "InHand"]
 
@@ -46,9 +46,9 @@ class InHand:
         "_mark",
         "_resumed_from",
         "admission",
-        "adrift",
         "context",
         "director",
+        "ended_in_hand",
         "hand",
         "holder",
         "host",
@@ -65,12 +65,13 @@ class InHand:
 
     def __init__(self, admission: Admission, tick_budget: TickBudget) -> None:
         self.admission = admission
-        self.host: LoopHost = admission.host
+        self.host: Host | Lifecycle = admission.host
         self.director: Director | None = admission.director
         self.tick_budget = tick_budget
+        # These two are guarded, as in a `Cell`: `peek_hand` reads them from any thread.
         self.hand: Cell | None = None
-        self.kind = NOTHING
         self.message: object = None
+        self.kind = NOTHING
         self.sender: object = None
         # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
         self.lane = DATA
@@ -85,7 +86,7 @@ class InHand:
         # Invariant: how many cells have a suspended handler or order
         self.suspended = 0
         # How many cells have ended with a message in hand that has not come to its end.
-        self.adrift = 0
+        self.ended_in_hand = 0
         # When the last message was done, in counts; when the handler that is being resumed began, or -1; and how long
         # the handler took that failed last. So a failure can be told with its time, and no message has to be timed.
         self._mark = 0
@@ -99,8 +100,8 @@ class InHand:
         self.holder = holder
         self.is_marked = True
 
-    def stand_beside(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
-        """These are the other loops of this thread, from now on."""
+    def set_neighbours(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
+        """Set the other loops of this thread."""
         self.neighbours = neighbours
         self.is_marked = self.holder is not None or bool(neighbours)
 
@@ -110,27 +111,16 @@ class InHand:
         for neighbour in self.neighbours:
             runq = neighbour()
             if runq is not None:
-                runq.speaker = None if cell is None else cell.ref
+                runq.current_ref = None if cell is None else cell.ref
 
     def peek_hand(self) -> tuple[Cell | None, object]:
-        """The cell in hand, and its message. From any thread.
-
-        These two are replaced with every message, so no lock can stand before them. The garbage collector may look at
-        what is the loop's thread's own: without a GIL, all threads stand still while it does. Compiled, it lists the
-        fields of this class before those of `Visits`, in the order of the .pxd: the first cell there is `hand`.
-        """
-        if not COMPILED:
-            return self.hand, self.message
-        held = get_referents(self)
-        for position in range(len(held)):
-            if isinstance(held[position], Cell):
-                return held[position], held[position + 1]
-        return None, None
+        """The cell in hand, and its message. From any thread."""
+        return guarded_hand(self) if COMPILED else (self.hand, self.message)
 
     # -- how it ends
 
     def let_sender_go(self) -> None:
-        """The message in hand is answered, or will be, by somebody else."""
+        """The message in hand is answered, or will be, by another actor."""
         self.sender = None
 
     def stash(self) -> tuple[object, object, int]:
@@ -139,16 +129,19 @@ class InHand:
         return self.message, self.sender, self.lane
 
     def show(self, message: object) -> None:
-        """What is in hand stands for `message`: that is what a failure, or nobody's handling it, is about."""
-        self.message = message
+        """Take `message` for what is in hand: a failure, or a message left unhandled, is told with it."""
+        if COMPILED:
+            guard_message(self, message)
+        else:
+            self.message = message
 
     def _leave_unhandled(self, cell: Cell) -> None:
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
             self.admission.count_unhandled(cell)
-            if cell.ended == ADRIFT:
-                self._come_home(cell)
+            if cell.ended == ENDED_IN_HAND:
+                self._count_out(cell)
         if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
             try:
                 self.host.unhandled(cell, self.message, self.sender)
@@ -176,10 +169,10 @@ class InHand:
             if isinstance(sender, Receipt):
                 self._tell_failed(cell, sender, cause)
             return
-        if kind == STASHED and self._is_refusal(cell, message, None, cause):  # it is put aside, and nobody is told yet
+        if kind == STASHED and self._is_refusal(cell, message, None, cause):  # it is put aside, and not answered yet
             return
         if self.director is not None:
-            self.director.fails(cell, cause)
+            self.director.failed(cell, cause)
         if kind == NOTHING:
             # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.
             if ends_system(cause):
@@ -228,8 +221,8 @@ class InHand:
 
     def _count_failed(self, cell: Cell) -> None:
         self.admission.count_failed(cell)
-        if cell.ended == ADRIFT:
-            self._come_home(cell)
+        if cell.ended == ENDED_IN_HAND:
+            self._count_out(cell)
 
     def _tell_failed(self, cell: Cell, receipt: Receipt, cause: BaseException) -> None:
         try:
@@ -238,7 +231,7 @@ class InHand:
             fields = cell.loop.host.log_fields(cell)
             _log.exception("a receipt raised when it was told of a failure of %s", cell.name(), extra=fields)
 
-    def _come_home(self, cell: Cell) -> None:
-        """What an ended cell still had in hand has found its column."""
-        self.adrift -= 1
+    def _count_out(self, cell: Cell) -> None:
+        """What an ended cell still had in hand is counted in the ledger now."""
+        self.ended_in_hand -= 1
         cell.ended = ENDED

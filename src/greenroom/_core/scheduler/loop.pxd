@@ -6,6 +6,7 @@ from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport Mailbox
 from greenroom._core.simulation.director cimport Director
+from greenroom._core.world cimport World
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.delivery.inbound cimport Inbound
@@ -16,7 +17,7 @@ from greenroom._core.timing.timers cimport Alarm, Timer, Timers
 from greenroom._core.scheduler.host cimport HostBase
 from greenroom._core.scheduler.visits cimport Visits
 
-cdef int OFFLOADED, ORDERS, ORDERED, ADRIFT, ENDED, PROPAGATES
+cdef int OFFLOADED, ORDERS, ORDERED, ENDED_IN_HAND, ENDED, PROPAGATES
 cdef double LONGEST_DELAY, SHORTEST_INTERVAL
 cdef object get_ident, Lane, Mapping, _DEFAULT_MAILBOX
 
@@ -25,7 +26,8 @@ cdef class Loop:
     cdef readonly object limits, clock
     cdef readonly HostBase host
     cdef Mailbox _mailbox
-    cdef readonly Director director
+    cdef readonly World world
+    cdef Director _director
     cdef readonly ObserverHooks hooks
     cdef readonly TickBudget tick_budget
     cdef readonly RunQueue runq
@@ -42,7 +44,6 @@ cdef class Loop:
     cdef readonly bint ticking
     cdef readonly unsigned long long ticks
 
-    cdef object _clock_of(self, object clock)
     cpdef double now(self) except? -1.0
     cpdef adopt(self)
     cpdef step_aside(self)

@@ -20,23 +20,31 @@ from greenroom._core.delivery.propagation import Propagation
 from greenroom._core.flags import OFFLOADED, ORDERS, PROPAGATES
 from greenroom._core.itemkinds import ORDERED
 from greenroom._core.limits import Limits
-from greenroom._core.mailbox.cell import ADRIFT, ENDED, Cell
+from greenroom._core.mailbox.cell import ENDED, ENDED_IN_HAND, Cell
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.scheduler.celltable import CellTable, SlotBlocks
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.visits import Visits
-from greenroom._core.simulation.director import director_here
 from greenroom._core.timing.tickbudget import TickBudget
-from greenroom._core.timing.timers import LONGEST_DELAY, SHORTEST_INTERVAL, Timer, Timers
-from greenroom.clock import Clock, MonotonicClock
+from greenroom._core.timing.timers import SHORTEST_INTERVAL, Alarm, ScheduledCall, Timer, Timers
+from greenroom._core.world import World, world_here
+from greenroom.clock import Clock
 from greenroom.errors import InvalidDelay, LoopStopped, WaitsForItself, WrongLoop, WrongThread
 from greenroom.lanes import Lane, MailboxConfig
+from greenroom.validation import LONGEST_DELAY
 
 if TYPE_CHECKING:
-    from greenroom._core.delivery.ports import LoopHost
-    from greenroom._core.ports import CarriedMessages, Helper, PendingHandoff
+    from collections.abc import Callable
+
+    from greenroom._core.handoff.handoff import Handoff
+    from greenroom._core.handoff.messages import MessageHandoff
+    from greenroom._core.simulation.director import Director
+    from greenroom.actor.lifecycle import Lifecycle
+    from greenroom.actor.offload.context import OffloadedPipe
+    from greenroom.system.dispatchers.processes.pool.messages import RemoteMessages
+    from greenroom.system.dispatchers.processes.pool.worker import Worker
 
 __all__ = ["Loop"]
 
@@ -47,12 +55,12 @@ class Loop:
     """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
 
     __slots__ = (
+        "_director",
         "_mailbox",
         "admission",
         "carried",
         "clock",
         "closed",
-        "director",
         "ended_handled",
         "ended_sent",
         "handoffs",
@@ -70,38 +78,37 @@ class Loop:
         "ticks",
         "timers",
         "visits",
+        "world",
     )
 
     def __init__(
         self,
         limits: Limits | None = None,
         clock: Clock | None = None,
-        host: LoopHost | None = None,
+        host: Host | Lifecycle | None = None,
         hooks: ObserverHooks | None = None,
         propagation: Propagation | None = None,
         blocks: SlotBlocks | None = None,
     ) -> None:
         self.limits = Limits() if limits is None else limits
-        director = self.director = director_here()
-        self.clock: Clock = self._clock_of(clock)
-        # `LoopHost` is what the loop asks of it; the floor above has more to ask of its own.
+        self.world: World = world_here()
+        # Decides on a message's way. Invariant: the world itself, unless that is the machine's; then None
+        self._director: Director | None = None if self.world.is_real else self.world  # type: ignore[assignment]
+        self.clock: Clock = self.world.clock_for(clock)
+        # `Host` is what the loop asks of it; the floor above has more to ask of its own.
         self.host: Any = Host() if host is None else host
         self.hooks = ObserverHooks() if hooks is None else hooks
         self.tick_budget = TickBudget(self.clock, self.limits.max_tick_time)
         self.runq = RunQueue(get_ident())
-        if director is not None:
-            from greenroom._core.simulation.recorder import EventRecorder  # which only simulations need
-
-            director.loops.append(self)
-            if blocks is None:  # else it is a further loop of a system, and its observers are those of the first
-                self.hooks.trust(EventRecorder(director))
+        # A further loop of a system has the blocks of the first, and its observers.
+        self.world.adopt(self, is_first=blocks is None)
         # One like those of the cells that were spawned last: it knows what their config says.
         self._mailbox = Mailbox(_DEFAULT_MAILBOX)
         self.table = CellTable(self.limits.max_actors, blocks)
         self.timers = Timers(self.runq, self.tick_budget, self.limits.max_timers)
-        self.admission = Admission(self.host, self.hooks, self.director, propagation)
+        self.admission = Admission(self.host, self.hooks, self._director, propagation)
         # Whether the quick way into its mailboxes is shut: each message is looked at.
-        self.is_guarded = director is not None or propagation is not None
+        self.is_guarded = self._director is not None or propagation is not None
         self.inbound = Inbound(self.admission)
         self.admission.inbound = self.runq.inbound = self.inbound
         self.runq.admission = self.admission
@@ -112,23 +119,17 @@ class Loop:
         self.inboxes: list[ShardedInbox] | None = None
         self.closed = False
         # Invariant: the work that other threads do for cells of this loop, and that has not completed
-        self.handoffs: dict[PendingHandoff, None] = {}
+        self.handoffs: dict[Handoff, None] = {}
         # Of those, the ones that handle messages, by their cells: for any thread to look up.
-        self.carried: dict[Cell, CarriedMessages] = {}
-        # Who else may be at work for it. Kept only for a clock that is turned by hand, and goes on when nobody is.
-        self.helpers: dict[Helper, None] = {}
+        self.carried: dict[Cell, MessageHandoff | RemoteMessages] = {}
+        # Others that may be at work for the loop. Kept only for a clock that is turned by hand, which waits for them.
+        self.helpers: dict[OffloadedPipe | Worker, None] = {}
         # What cells that have ended were sent, and had handled by then.
         self.ended_sent = 0
         self.ended_handled = 0
         self.ticking = False
         # How many ticks there have been; a watchdog sees by it whether one does not end.
         self.ticks = 0
-
-    def _clock_of(self, clock: Clock | None) -> Clock:
-        """The clock to go by: in a simulation, the machine's time is the simulation's."""
-        if self.director is not None and (clock is None or type(clock) is MonotonicClock):
-            return self.director.clock
-        return MonotonicClock() if clock is None else clock
 
     def now(self) -> float:
         """The time, by the loop's clock."""
@@ -141,7 +142,7 @@ class Loop:
         self.runq.thread = get_ident()
 
     def step_aside(self) -> None:
-        """Be nobody's until `adopt` or `come_back`: for as long as something else has this thread, a simulation say."""
+        """Belong to no thread until `adopt` or `come_back`: while another world has this one."""
         self.runq.thread = 0
 
     def come_back(self) -> None:
@@ -183,8 +184,8 @@ class Loop:
         cell.limit = 0
         if self.admission.propagation is not None:
             cell.flags |= PROPAGATES
-        if self.director is not None:
-            self.director.meets(cell)
+        if self._director is not None:
+            self._director.meets(cell)
 
     def retire(self, cell: Cell, why: str = "stopped") -> None:
         """End `cell`: its timers end, what waits for it becomes dead letters, its id is never used again."""
@@ -215,8 +216,8 @@ class Loop:
         self.ended_sent += cell.pushed - cell.noticed
         self.ended_handled += cell.handled
         if self.visits.in_hand(cell):
-            self.visits.adrift += 1
-            cell.ended = ADRIFT
+            self.visits.ended_in_hand += 1
+            cell.ended = ENDED_IN_HAND
         else:
             cell.ended = ENDED
 
@@ -246,7 +247,7 @@ class Loop:
         timer = Timer.__new__(Timer)
         timer.set_up(self.timers, target, message, now + delay, interval, fixed_rate, owner)
         if target.flags & PROPAGATES and self.admission.propagation is not None:
-            timer.bring(self.admission.propagation.values())
+            timer.propagate(self.admission.propagation.values())
         self.timers.add(timer)
         if owner is not None and owner.ending:
             timer.cancel()
@@ -254,13 +255,30 @@ class Loop:
             self.runq.wake()  # to sleep again, but not past this deadline
         return timer
 
+    def call_at(self, deadline: float, function: Callable[[], object]) -> ScheduledCall:
+        """Have `function` called at `deadline`, by the loop's clock and on its thread. For the loop's thread."""
+        call = ScheduledCall(self.timers, function)
+        self.set_alarm(call, deadline)
+        return call
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> ScheduledCall:
+        """Have `function` called in `seconds`."""
+        return self.call_at(self.now() + seconds, function)
+
+    def set_alarm(self, alarm: Alarm, deadline: float) -> None:
+        """Have `alarm` ring at `deadline`, also if the loop sleeps."""
+        alarm.set_up_alarm(deadline)
+        self.timers.add(alarm)
+        if self.runq.asleep:
+            self.runq.wake()  # to sleep again, but not past this deadline
+
     def cancel_timers(self, cell: Cell) -> None:
         """End every timer that `cell` owns."""
         while cell.timers is not None:
             cell.timers.cancel()
 
     def tick(self) -> None:
-        """Take in what has come, and visit cells until the budgets are spent or nobody is runnable."""
+        """Take in what has come, and visit cells until the budgets are spent or none is runnable."""
         self._require_own_thread("tick()")
         if self.ticking:
             raise WaitsForItself("a handler cannot run the loop that runs it: return, and the loop goes on")
@@ -269,7 +287,7 @@ class Loop:
         outer = begin_tick(self.runq)
         try:
             now = self.tick_budget.begin()
-            takes_in = self.inbound.waiting() and (self.director is None or not self._leaves_brought())
+            takes_in = self.inbound.waiting() and (self._director is None or not self._leaves_brought())
             if takes_in:
                 self.inbound.take_in()
             if self.timers.count > 0:
@@ -286,7 +304,7 @@ class Loop:
         """Make visits, with bursts from the inboxes between, as long as there is time for them."""
         inboxes: list[ShardedInbox] = self.inboxes  # type: ignore[assignment]
         if takes_in:
-            self.inbound.still_bell()
+            self.inbound.clear_bell()
             self._move_bursts(inboxes)
         while True:
             self.visits.make(now)
@@ -303,7 +321,7 @@ class Loop:
                 self.inbound.ring_bell()
 
     def _move_bursts(self, inboxes: list[ShardedInbox]) -> int:
-        """Let each inbox move its next burst; how many messages were moved."""
+        """Have each inbox move its next burst; how many messages were moved."""
         moved = 0
         for inbox in inboxes:
             moved += inbox.step()
@@ -321,8 +339,8 @@ class Loop:
         return 0 if self.inboxes is None else sum(inbox.queued(cell) for inbox in self.inboxes)
 
     def _leaves_brought(self) -> bool:
-        """Whether this tick of a simulation goes on as if something had been brought in its midst."""
-        return self.runq.count > 0 and self.director.leaves_brought()  # type: ignore[union-attr]
+        """Whether what was brought waits for the next tick, as if it had come in the midst of this one."""
+        return self.runq.count > 0 and self._director.leaves_brought()  # type: ignore[union-attr]
 
     def _fire_due(self, now: float) -> None:
         fired = 0
@@ -356,7 +374,7 @@ class Loop:
         self.inbound.close()
         for inbox in self.inboxes or ():
             inbox.end("loop stopped")
-        while self.inbound.has_brought():
+        while self.inbound.has_entries():
             self.inbound.take_in()
         self.inbound.end()
         failures: list[BaseException] = []
@@ -367,6 +385,5 @@ class Loop:
                 failures.append(exc)
         self.inbound.settle()
         self.timers.clear()
-        self.runq.track_aside()
         if failures:
             raise failures[0]

@@ -4,9 +4,10 @@ Each tick is one asyncio callback. When there is more to do the next tick is ask
 has ready; when there is not, the thread sleeps in asyncio's own poll until the next deadline, a future, an fd, or
 another thread's first message ends it. Nothing here is done per message.
 
-**Other threads.** Who waits for the GIL is to get it within `sys.getswitchinterval()`. But asyncio gives it up in each
-poll, for a moment: the waiting thread is woken, finds it taken again, and begins its wait anew. Beside a loop that is
-always busy, that goes on for seconds. So a busy loop, if there are others, gives it up long enough once in that time.
+**Other threads.** A thread that waits for the GIL is to get it within `sys.getswitchinterval()`. But asyncio gives it
+up in each poll, for a moment: the waiting thread is woken, finds it taken again, and begins its wait anew. Beside a
+loop that is always busy, that goes on for seconds. So a busy loop, if there are others, gives it up long enough once in
+that time.
 """
 
 from __future__ import annotations
@@ -20,16 +21,12 @@ from functools import partial
 from math import inf
 from threading import active_count
 from time import sleep
-from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
-
-if TYPE_CHECKING:
-    from greenroom._core.ports import Helper, PendingHandoff
 
 __all__ = ["Poller"]
 
@@ -44,13 +41,13 @@ _attached: dict[int, WeakSet[Poller]] = {}
 
 
 def _introduce(thread: int) -> None:
-    """Let all loops of a thread know of one another: nearly always there is one."""
+    """Tell all loops of a thread of one another: nearly always there is one."""
     together = list(_attached[thread])
     if not together:
         del _attached[thread]
     for poller in together:
         others = [ref(other.loop.runq) for other in together if other is not poller and other._place is poller._place]
-        poller.loop.visits.stand_beside(tuple(others))
+        poller.loop.visits.set_neighbours(tuple(others))
 
 
 def _has_gil() -> bool:
@@ -75,11 +72,11 @@ class Poller:
         self._watches: FdWatches | None = None
         # Where ticks run, so that asyncio need not copy a context for each.
         self._context = Context()
-        # Whether a clock that is turned by hand looks at it; else somebody does for it.
+        # Whether a clock that is turned by hand looks at this loop; else it looks at several as one.
         self.is_timeline = True
-        # Called after each tick, if somebody wants to know: what the tick brought about can be sent in one piece.
+        # Called after each tick, if set: what the tick brought about can be sent in one piece.
         self.after_tick: Callable[[], object] | None = None
-        # Where it was attached: on which thread, and in a simulation, on which virtual thread of it.
+        # Where it was attached: on which thread, and on which virtual one if threads are not real.
         self._thread = 0
         self._place: asyncio.AbstractEventLoop | None = None
         # For how many seconds the loop may be busy before others get the GIL; and since when it is, or -1.
@@ -89,7 +86,7 @@ class Poller:
         self._callback: Callable[[], None] | None = None
 
     def attach(self, aio: asyncio.AbstractEventLoop | None = None) -> None:
-        """Let the loop run on the calling thread, inside `aio` (by default the running one)."""
+        """Run the loop on the calling thread, inside `aio` (by default the running one)."""
         loop = self.loop
         if loop.runq.rouse is not None:
             raise AlreadyAttached("this loop is attached already: detach it first")
@@ -107,8 +104,8 @@ class Poller:
             loop.clock.join(self)
         loop.runq.asleep = False
         self._thread = loop.runq.thread
-        self._place = None if loop.director is None else inside
-        if loop.director is None and _has_gil():
+        self._place = None if loop.world.is_real else inside
+        if loop.world.is_real and _has_gil():
             self._switch_interval = sys.getswitchinterval()
         _attached.setdefault(self._thread, WeakSet()).add(self)
         _introduce(self._thread)
@@ -121,7 +118,7 @@ class Poller:
         loop = self.loop
         _attached[self._thread].discard(self)
         _introduce(self._thread)
-        loop.visits.stand_beside(())
+        loop.visits.set_neighbours(())
         loop.inbound.wake()
         loop.runq.asleep = False
         loop.visits.stepper.leave()
@@ -156,7 +153,7 @@ class Poller:
                     raise
 
     def _rouse_from_outside(self, aio: asyncio.AbstractEventLoop) -> None:
-        """Another thread brought something while this one slept: the one write that ends a sleep."""
+        """Another thread posted something while this one slept: the one write that ends a sleep."""
         # An asyncio loop that was closed before we were detached has no more ticks for us: the message waits.
         with suppress(RuntimeError):
             aio.call_soon_threadsafe(self._tick_now, aio, context=self._context)
@@ -177,23 +174,23 @@ class Poller:
             self._soon = None
         loop.runq.asleep = False
         loop.inbound.wake()
-        brought = loop.inbound.waiting()
+        took_in = loop.inbound.waiting()
         try:
             loop.tick()
             if self.after_tick is not None:
                 self.after_tick()
         finally:
             if self._aio is not None:
-                self._next(brought)
+                self._next(took_in)
 
-    def _next(self, brought: bool) -> None:
+    def _next(self, took_in: bool) -> None:
         """Arrange for the next tick, or for sleep.
 
         After foreign messages the loop looks once more before it sleeps: who sends, sends again, and a turn of asyncio
         costs less than a sleep and a wake-up. With four threads sending, that doubles the rate (`make bench`, P10).
         """
         loop = self.loop
-        if brought or loop.has_work() or not loop.inbound.fall_asleep():
+        if took_in or loop.has_work() or not loop.inbound.fall_asleep():
             self._let_others_run()
             self._tick_soon()
             return
@@ -230,77 +227,67 @@ class Poller:
         self._tick()
 
     async def idle(self) -> None:
-        """Return when nothing is runnable, brought or due at the present time; suspended handlers may remain.
+        """Return when nothing is runnable, taken in or due at the present time; suspended handlers may remain.
 
         Handlers that keep one another busy for ever keep this waiting as long: give it a deadline.
         """
         if self.loop.ticking:
             raise WaitsForItself("a handler waits for its own loop to be idle, which it is not before the handler ends")
         while not self.is_idle():
-            aio = asyncio.get_running_loop()
-            waiter: asyncio.Future[None] = aio.create_future()
-            self._idle.append(waiter)
-            self._ask_for_rest(aio)
-            await self._told(waiter)
+            self._ask_for_rest()
+            await self.next_sleep()
 
-    def _ask_for_rest(self, aio: asyncio.AbstractEventLoop) -> None:
-        """Have whoever is at work elsewhere report when it only waits."""
+    def _ask_for_rest(self) -> None:
+        """Have what is at work elsewhere report when it only waits."""
+        aio = asyncio.get_running_loop()
 
         def look_again() -> None:
-            with suppress(RuntimeError):  # it is closed: nobody waits any more
+            with suppress(RuntimeError):  # it is closed, and the waiting is over
                 aio.call_soon_threadsafe(self._tell_idle)
 
-        elsewhere: list[PendingHandoff | Helper] = [*self.loop.handoffs, *self.loop.helpers]
-        for one in elsewhere:
+        for one in (*self.loop.handoffs, *self.loop.helpers):
             if not one.is_at_rest():
                 one.report_rest(look_again)
 
-    async def rest(self) -> None:
+    async def settled(self) -> None:
         """Return when the loop is idle, no handler is suspended, and no message waits for time to pass by itself."""
         await self.idle()
-        while self.loop.visits.suspended > 0 or self.is_owed_time():
-            await self._told(self.next_sleep())
+        while self.loop.visits.suspended > 0 or self._waits_for_time():
+            await self.next_sleep()
             await self.idle()
 
-    def is_at_rest(self) -> bool:
-        """Whether `rest` would return at once."""
-        resting: bool = self.is_idle() and self.loop.visits.suspended == 0 and not self.is_owed_time()
-        return resting
+    def is_settled(self) -> bool:
+        """Whether `settled` would return at once."""
+        return self.is_idle() and self.loop.visits.suspended == 0 and not self._waits_for_time()
 
     async def handed_back(self) -> None:
         """Return when nothing is done for the loop on other threads or in worker processes."""
         while self.loop.handoffs:
-            await self._told(self.next_sleep())
+            await self.next_sleep()
 
-    def next_sleep(self) -> asyncio.Future[None]:
-        """A future that ends when the loop next falls asleep; `forget` it if it is not waited for any more."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def next_sleep(self, at_most: float | None = None) -> None:
+        """Return when the loop next falls asleep; after `at_most` seconds at the latest."""
+        aio = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = aio.create_future()
         self._idle.append(waiter)
-        return waiter
-
-    def forget(self, waiter: asyncio.Future[None]) -> None:
-        """Nobody waits for this future of `next_sleep`."""
-        if waiter in self._idle:
-            self._idle.remove(waiter)
-
-    async def _told(self, waiter: asyncio.Future[None]) -> None:
+        timeout = None if at_most is None else aio.call_later(at_most, _resolve, waiter)
         try:
             await waiter
         finally:
-            self.forget(waiter)
+            if timeout is not None:
+                timeout.cancel()
+            if waiter in self._idle:
+                self._idle.remove(waiter)
 
-    def is_owed_time(self) -> bool:
+    def _waits_for_time(self) -> bool:
         """Whether messages are queued, or on their way, that are handled only when some time has passed."""
         if self._is_manual:
             return False
-        director = self.loop.director
-        if director is not None and director.faults is not None and director.faults.is_on_the_way(self.loop):
-            return True
-        owed: bool = self.loop.host.is_owed_time() or self.loop.queued_in_rings() > 0
-        return owed
+        loop = self.loop
+        return loop.world.owes_time(loop) or loop.host.waits_for_time() or loop.queued_in_rings() > 0
 
     def is_idle(self) -> bool:
-        """Whether nothing is runnable, brought or due at the present time; a detached loop does nothing at all."""
+        """Whether nothing is runnable, to be taken in or due at present; a detached loop does nothing at all."""
         if self._aio is None:
             return True
         return self.loop.runq.asleep and not self.loop.has_work() and not self._is_worked_for()
@@ -313,15 +300,14 @@ class Poller:
     def _tell_idle(self) -> None:
         waiters, self._idle = self._idle, []
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _resolve(waiter)
 
     def home(self) -> asyncio.AbstractEventLoop | None:
         """The asyncio loop it is attached to."""
         return self._aio
 
     def busy(self) -> list[str]:
-        """Who is runnable, or at work on another thread or in a worker process, by name."""
+        """The names of the cells that are runnable, or at work on another thread or in a worker process."""
         runq = self.loop.runq
         runnable = [runq.at(position).name() for position in range(runq.count)]
         at_work = [handoff.cell.name() for handoff in self.loop.handoffs if not handoff.is_at_rest()]
@@ -356,3 +342,8 @@ class Poller:
     def unwatch(self, fd: int, ready: Callable[[int], object] | None = None) -> bool:
         """Watch `fd` no more; False when it was not watched, or another than `ready` is told of it."""
         return self._watches is not None and self._watches.remove(fd, ready)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

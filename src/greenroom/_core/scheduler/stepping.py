@@ -22,12 +22,11 @@ from greenroom._core.build import COMPILED
 from greenroom._core.timing.timers import Alarm
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Future
     from collections.abc import Coroutine
     from types import FrameType
 
     from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.ports import Awaited
 
     AnyCoroutine = Coroutine[Any, Any, object]
 
@@ -127,7 +126,7 @@ class Stepper:
         return coro is not None and getattr(coro, "cr_running", True)
 
     def leave(self) -> None:
-        """Be nobody's current task; to be called at the end of every tick."""
+        """Have no current task of ours; to be called at the end of every tick."""
         if self._entered is not None:
             _leave_task(self.aio, self._entered)
             self._entered = None
@@ -225,7 +224,7 @@ class Wait(Alarm):
         return 1
 
     def wake_waiter(self) -> None:
-        """Let the handler that waits go on, if one does."""
+        """Resume the handler that waits, if one does."""
         task = self.waiter
         if task is not None:
             self.waiter = None
@@ -271,7 +270,7 @@ class HandlerTask:
         self.sender: object = None
         self._coro: Any = None
         self._context: Context = None  # type: ignore[assignment]
-        self._waiter: Awaited | None = None
+        self._waiter: Future[Any] | Wait | None = None
         self._inject: BaseException | None = None
         self._must_cancel = False
         self._cancels = 0
@@ -285,7 +284,7 @@ class HandlerTask:
     # asyncio's own helpers and anyio look at some of a task's private names: `_fut_waiter`, `_must_cancel`,
     # `_cancel_message` and `_make_cancelled_error`.
     @property
-    def _fut_waiter(self) -> Awaited | None:
+    def _fut_waiter(self) -> Future[Any] | Wait | None:
         return self._waiter
 
     def __repr__(self) -> str:
@@ -480,7 +479,7 @@ class HandlerTask:
 
 
 def _references_while_lent() -> int:
-    """How many references `first` sees to a task that nobody else kept, asyncio's own included."""
+    """How many references `first` sees to a task that is kept nowhere else, asyncio's own included."""
     stepper = Stepper()
     task = stepper._spare = HandlerTask(stepper)
     stepper._entered = task

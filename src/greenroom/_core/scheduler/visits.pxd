@@ -1,21 +1,20 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport COMPILED, pass_on
-from greenroom._core.mailbox.cell cimport Cell, call_handler
+from greenroom._core.capi cimport COMPILED, HAS_GIL, pass_on
+from greenroom._core.mailbox.cell cimport Cell, HostOrder, call_handler
 from greenroom._core.delivery.admission cimport Admission
 from greenroom._core.observerhooks cimport ObserverHooks
 from greenroom._core.timing.tickbudget cimport TickBudget, counter
-from greenroom._core.mailbox.hostorder cimport HostOrder
 from greenroom._core.mailbox.ring cimport take_first
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.receipt cimport Receipt
-from greenroom._core.scheduler.inhand cimport InHand
+from greenroom._core.scheduler.inhand cimport InHand, guard_hand, guard_message
 from greenroom._core.scheduler.stepping cimport HandlerTask, Stepper
 from greenroom._core.behavior cimport BehaviorBase, is_generator
 
 cdef double LINGER, NEVER
 cdef int OFFLOADED, HELD, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM, NOTED, NOTIFY_TAKEN
-cdef int ADRIFT, _UNTIMED
+cdef int ENDED_IN_HAND, _UNTIMED
 cdef int EMPTY, DATA, KEPT, NOTHING, MESSAGE, NOTICED, ORDERED
 cdef object CoroutineType, SUSPENDED, NOTICE
 
@@ -76,7 +75,10 @@ cdef class Visits(InHand):
 cdef inline void take_in_hand(Visits visits, Cell cell) noexcept:
     cdef PyObject *sender
     cdef PyObject *message = take_first(cell, &sender)
-    visits.message = pass_on(message)
+    if HAS_GIL:
+        visits.message = pass_on(message)
+    else:
+        guard_message(visits, pass_on(message))
     visits.sender = pass_on(sender)
 
 cdef inline object call_with_message(Visits visits, Cell cell):

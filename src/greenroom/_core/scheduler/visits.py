@@ -29,8 +29,7 @@ from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM
 from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED
-from greenroom._core.mailbox.cell import ADRIFT, Cell
-from greenroom._core.mailbox.hostorder import HostOrder
+from greenroom._core.mailbox.cell import ENDED_IN_HAND, Cell, HostOrder
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
@@ -113,7 +112,7 @@ class Visits(InHand):
         self.trim_at = NEVER
 
     def make(self, now: float) -> None:
-        """Make the visits of a tick that began at `now`, until a budget is spent or nobody is runnable."""
+        """Make the visits of a tick that began at `now`, until a budget is spent or no cell is runnable."""
         self._tick_began = now
         self._mark = self.tick_budget.began
         self._untimed = 0
@@ -138,11 +137,15 @@ class Visits(InHand):
                     self._untimed = 0
         finally:
             self.stepper.leave()
-            self.hand = None
+            if COMPILED:
+                guard_hand(self, None)
+            else:
+                self.hand = None
             if self.is_marked:
                 self._mark_hand(None)
             self.kind = NOTHING
-            self.message = self.sender = self.runq.speaker = None
+            self.show(None)
+            self.sender = self.runq.current_ref = None
         self._adapt(waiting)
 
     def _drain(self) -> None:
@@ -153,10 +156,13 @@ class Visits(InHand):
             if self.director is not None:
                 runq.bring_forward(self.director.next(runq))
             cell = runq.take()
-            self.hand = cell
+            if COMPILED:
+                guard_hand(self, cell)
+            else:
+                self.hand = cell
             if self.is_marked:
                 self._mark_hand(cell)
-            runq.speaker = cell.ref
+            runq.current_ref = cell.ref
             self._visit(cell)
             self._leave(cell)
             if self.director is not None and self.director.ends_tick():
@@ -227,7 +233,8 @@ class Visits(InHand):
             return self._go_on(cell)
         if cell.flags & ORDERS:
             action = cell.take_order()
-            self.kind, self.message, self.sender = ORDERED, action, None
+            self.kind, self.sender = ORDERED, None
+            self.show(action)
             if type(action) is HostOrder:
                 order: HostOrder = action
                 result = self.host.carry_out(cell, order.what)
@@ -248,15 +255,18 @@ class Visits(InHand):
             self.admission.fill_up(cell)
         if isinstance(sender, Receipt):
             if sender is NOTICE:
-                self.kind, self.message, self.sender = NOTICED, message, None
+                self.kind, self.sender = NOTICED, None
+                self.show(message)
                 return self._conclude(cell, self.host.notice(cell, message))
-            self.kind, self.message, self.sender = MESSAGE, message, sender
+            self.kind, self.sender = MESSAGE, sender
+            self.show(message)
             receipt: Receipt = sender
             if not receipt.live():
                 self.kind = NOTHING
                 self.admission.count_withdrawn(cell, sender)
                 return True
-        self.kind, self.message, self.sender = MESSAGE, message, sender
+        self.kind, self.sender = MESSAGE, sender
+        self.show(message)
         self.lane = lane
         if cell.flags & NOTED:
             if cell.flags & NOTIFY_TAKEN:
@@ -325,7 +335,8 @@ class Visits(InHand):
         """Step the suspended coroutine of `cell`; False when it suspends again."""
         cell.flags &= ~RESUME
         task: HandlerTask = cell.task
-        self.kind, self.message, self.sender = task.kind, task.message, task.sender
+        self.kind, self.sender = task.kind, task.sender
+        self.show(task.message)
         self.lane = task.lane
         self.suspended -= 1
         self._resumed_from = task.began
@@ -372,17 +383,17 @@ class Visits(InHand):
                 receipt.settle(result)
 
     def _take_generator(self, cell: Cell, result: object) -> None:
-        """A handler returned a generator: an asker may want that, but nobody else does anything with it."""
+        """A handler returned a generator: only an asker can do something with that."""
         if self.kind in (MESSAGE, NOTICED) and not isinstance(self.sender, Receipt):
             refuse_returned_generator(f"a handler of {cell.name()}", result)
 
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
         if cell.task is None:
-            if cell.ended == ADRIFT:
+            if cell.ended == ENDED_IN_HAND:
                 # It ended with a message in hand, which has been handled since.
                 self.ended_handled += 1
-                self._come_home(cell)
+                self._count_out(cell)
             if self._has_more(cell):
                 self.runq.push(cell)
             else:

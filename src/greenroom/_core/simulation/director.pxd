@@ -5,9 +5,10 @@ from greenroom._core.capi cimport COMPILED, greenroom_put
 from greenroom._core.runqueue cimport RunQueue
 from greenroom._core.simulation.schedules cimport Schedule
 from greenroom._core.receipt cimport Receipt
-from greenroom._core.timing.virtualclock cimport VirtualClock
+from greenroom._core.world cimport VirtualClock, World
 
-cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, DECLINED, ENTRIES, _DEEPEST, _A_FEW, _MANY
+cdef int FAILED, TOLD, TICKED, TAKEN, ANSWERED, REFUSED, DECLINED, STARTED, STOPPED, RESTARTED, ESCALATED, FULL, DROPPED
+cdef int DEAD_LETTER, ENTRIES, _DEEPEST, _A_FEW, _MANY, _CORES
 cdef unsigned long long PRIME, ALL_BITS
 cdef object crc32
 cdef tuple _BLANK
@@ -16,19 +17,19 @@ cdef inline void put_entry(list log, Py_ssize_t place, object value) noexcept:
     greenroom_put(<PyObject *>log, place, value)
 
 @cython.final
-cdef class Director:
+cdef class Director(World):
     cdef readonly Schedule schedule
     cdef readonly VirtualClock clock
     cdef readonly object seed
     cdef readonly long long step, last_step, max_steps, last_actor
-    cdef public object outside, faults, stage
+    cdef public object outside, faults
     cdef public bint has_threads
     cdef public dict choices
     cdef readonly dict visited
     cdef object _chosen
     cdef public object refused, interrupt
     cdef public tuple fatal
-    cdef public list unheeded
+    cdef public list unretrieved
     cdef readonly list injected
     cdef readonly Py_ssize_t keep
     cdef readonly list loops
@@ -52,16 +53,9 @@ cdef class Director:
     @cython.locals(kind=int, receipt=Receipt)
     cpdef bint sends(self, Cell cell, object message, object sender, object lane) except? True
     cpdef approaches(self, Cell cell)
-    cpdef bint notifies(self, Cell cell, object notice) except? True
     @cython.locals(receipt=Receipt)
     cpdef object handle(self, Cell cell, object message, object sender)
-    cpdef hook_raised(self, Cell cell, object name, object cause)
-    cpdef answers(self, Cell cell, bint well, object value, object asker)
-    cpdef fails(self, Cell cell, object cause)
-    cpdef declines(self, Cell cell, object cause)
     cpdef bint is_fault(self, object cause) except? False
-    cpdef task_failed(self, object name, object cause)
-    cpdef heeded(self, object told)
     cpdef inject(self, object cause)
     cdef _keep(self, object cause, object who)
     @cython.locals(

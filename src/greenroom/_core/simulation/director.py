@@ -1,9 +1,8 @@
 # cython: boundscheck=False, wraparound=False
-"""Who directs the loops of a simulation: has every choice made by a schedule, and writes down what happens.
+"""The world of a simulation: a schedule makes every choice there, and all that happens is written down.
 
-A loop that is made on a thread where a simulation runs gets its director; every other loop has none, and pays for that
-with a look at a field where the way of a message is not the quick one anyway. In a directed loop the quick ways are
-shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each message as it is sent and as it is taken.
+In a loop of this world the quick ways are shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each
+message as it is sent and as it is taken.
 
 **The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
 reads. When it is as long as it may be, each new event takes the place of the oldest. **The fingerprint** covers all
@@ -12,7 +11,6 @@ events, forgotten or not: two runs with the same one did the same things in the 
 
 from __future__ import annotations
 
-from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -20,19 +18,36 @@ from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.simulation.events import ANSWERED, DECLINED, ENTRIES, FAILED, REFUSED, TAKEN, TICKED, TOLD
+from greenroom._core.simulation.events import (
+    ANSWERED,
+    DEAD_LETTER,
+    DECLINED,
+    DROPPED,
+    ENTRIES,
+    ESCALATED,
+    FAILED,
+    FULL,
+    REFUSED,
+    RESTARTED,
+    STARTED,
+    STOPPED,
+    TAKEN,
+    TICKED,
+    TOLD,
+)
 from greenroom._core.simulation.schedules import Schedule
-from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom._core.world import VirtualClock, World
+from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import SimulationRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sized
 
-    from greenroom._core.simulation.faultport import FaultPort
-    from greenroom._core.simulation.stage import Stage
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.lanes import Lane
+    from greenroom.system.config import SystemConfig
 
-__all__ = ["BROUGHT", "Director", "directing", "director_here"]
+__all__ = ["BROUGHT", "Director", "Interceptor"]
 
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -45,17 +60,54 @@ _BLANK = (None,) * ENTRIES
 BROUGHT = "what was brought"
 """What was chosen at a step that decided whether it is taken in, in the place of an actor or a virtual thread."""
 
-directing: dict[int, Director] = {}
-"""The director of the simulation that runs on a thread, by the thread's number."""
+_CORES = 4
+"""Loops of a system that is to have one for each core: as many on every machine."""
 
 
-def director_here() -> Director | None:
-    """The director of the simulation that runs on this thread, if one does."""
-    return directing.get(get_ident())
+class Interceptor:
+    """What comes between in a simulation: the director calls it for each cell, message, notice and step."""
+
+    def meets(self, cell: Cell) -> None:
+        """A cell is made, of which nothing has run yet. Whether it becomes an actor is decided after this."""
+
+    def approaches(self, cell: Cell) -> None:
+        """Room in a mailbox is looked for."""
+
+    def holds(self, cell: Cell, message: object, sender: object, lane: Lane, by_timer: bool) -> bool:
+        """A message is sent: True if it is delivered later instead."""
+        return False
+
+    def holds_notice(self, cell: Cell, notice: object) -> bool:
+        """A notice is sent: True if it is delivered later instead."""
+        return False
+
+    def handle(self, cell: Cell, message: object) -> object:
+        """Have a message handled."""
+        return cell.handler(cell.subject, message)
+
+    def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
+        """A hook raised, which does not change what happens to its actor."""
+
+    def after_step(self, step: int) -> None:
+        """A step has ended."""
+
+    def lets_handle(self, loop: Loop) -> bool:
+        """Whether the actors of `loop` run the user's code."""
+        return True
+
+    def is_on_the_way(self, loop: Loop) -> bool:
+        """Whether a message to an actor of `loop` is held."""
+        return False
+
+    def close(self) -> None:
+        """The simulation is over: refer to nothing of it any more."""
 
 
-class Director:
-    """Decides and records for all loops of one simulation. `faults`, when set, comes between."""
+class Director(World):
+    """Decides and records for all loops of one simulation. `faults`, when set, comes between.
+
+    It is also the first observer of each system.
+    """
 
     __slots__ = (
         "_chosen",
@@ -82,13 +134,14 @@ class Director:
         "refused",
         "schedule",
         "seed",
-        "stage",
         "step",
-        "unheeded",
+        "unretrieved",
         "visited",
     )
 
     def __init__(self, schedule: Schedule, clock: VirtualClock, seed: int, keep: int, max_steps: int) -> None:
+        self.is_real = False
+        self.threads = None
         self.schedule = schedule
         self.clock = clock
         self.seed = seed
@@ -100,11 +153,9 @@ class Director:
         self.loops: list[Any] = []
         # What asyncio has to do; set by whoever runs it.
         self.outside: Sized = ()
-        # Where loops find virtual threads of their own, if there are such.
-        self.stage: Stage | None = None
-        # Whether there are several of them now.
+        # Whether there are several virtual threads now.
         self.has_threads = False
-        self.faults: FaultPort | None = None
+        self.faults: Interceptor | None = None
         # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
@@ -113,9 +164,9 @@ class Director:
         self._chosen: Cell | str | None = None
         # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
         self.refused: SimulationRefused | None = None
-        # The same of exceptions of these kinds: those that nobody was told, each with who let it out.
+        # The same of exceptions of these kinds: those that were never retrieved, each with who let it out.
         self.fatal: tuple[type[BaseException], ...] = ()
-        self.unheeded: list[tuple[BaseException, str]] = []
+        self.unretrieved: list[tuple[BaseException, str]] = []
         # Exceptions that are faults: the last few.
         self.injected: list[BaseException] = []
         # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
@@ -135,6 +186,30 @@ class Director:
     def allow(self, steps: int) -> None:
         """Let there be so many more steps."""
         self.last_step = self.step + steps
+
+    # -- its loops, and their systems
+
+    def adopt(self, loop: Loop, is_first: bool) -> None:
+        self.loops.append(loop)
+        if is_first:
+            loop.hooks.trust(self)
+
+    def clock_for(self, wanted: Clock | None) -> Clock:
+        return self.clock if wanted is None or type(wanted) is MonotonicClock else wanted
+
+    def seed_for(self, wanted: int | None) -> int | None:
+        return self.seed if wanted is None else wanted
+
+    def loop_count(self, config: SystemConfig) -> int:
+        if not self.has_loops():
+            return 1
+        return _CORES if config.loops == "cores" else config.loop_count()
+
+    def require_threads(self, what: str, instead: str) -> None:
+        raise SimulationRefused(what, instead)
+
+    def owes_time(self, loop: Loop) -> bool:
+        return self.faults is not None and self.faults.is_on_the_way(loop)
 
     # -- what the loop asks
 
@@ -203,7 +278,7 @@ class Director:
         self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
 
     def meets(self, cell: Cell) -> None:
-        """A cell is made, of which nothing has run yet. Whether it becomes an actor is decided after this."""
+        """A cell is made."""
         if self.faults is not None:
             self.faults.meets(cell)
 
@@ -219,12 +294,11 @@ class Director:
         return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
 
     def approaches(self, cell: Cell) -> None:
-        """Somebody looks whether there is room in a mailbox."""
+        """Room in a mailbox is looked for."""
         if self.faults is not None:
             self.faults.approaches(cell)
 
     def notifies(self, cell: Cell, notice: object) -> bool:
-        """A notice is sent; True when it waits, because messages to the same actor are on their way."""
         return self.faults is not None and bool(self.faults.holds_notice(cell, notice))
 
     def handle(self, cell: Cell, message: object, sender: object) -> object:
@@ -240,17 +314,14 @@ class Director:
         return cell.handler(cell.subject, message)
 
     def hook_raised(self, cell: Cell, name: str, cause: BaseException) -> None:
-        """A hook of an actor that ends, or is restarted, has raised; that goes on all the same."""
         self._keep(cause, cell.name())
         if self.faults is not None:
             self.faults.hook_raised(cell, name, cause)
 
-    def answers(self, cell: Cell, well: bool, value: object, asker: object) -> None:
-        """A question that was put to `cell` has its end: the reply, or an exception."""
-        self.note(ANSWERED if well else REFUSED, cell, value, asker)
+    def ask_ended(self, cell: Cell, receipt: Receipt, is_answered: bool, value: object) -> None:
+        self.note(ANSWERED if is_answered else REFUSED, cell, value, receipt.shown_sender())
 
-    def fails(self, cell: Cell, cause: BaseException) -> None:
-        """An actor let `cause` out."""
+    def failed(self, cell: Cell, cause: BaseException) -> None:
         self.note(FAILED, cell, cause, None)
         if isinstance(cause, SimulationRefused) and self.refused is None:
             self.refused = cause
@@ -258,8 +329,7 @@ class Director:
             self.interrupt = cause
         self._keep(cause, cell.name())
 
-    def declines(self, cell: Cell, cause: BaseException) -> None:
-        """An actor refused a message, and no asker is told."""
+    def declined(self, cell: Cell, cause: BaseException) -> None:
         self.note(DECLINED, cell, cause, None)
 
     def is_fault(self, cause: BaseException) -> bool:
@@ -270,19 +340,16 @@ class Director:
         return False
 
     def task_failed(self, name: str, cause: BaseException) -> None:
-        """A task let `cause` out, and nobody awaited it."""
-        for known, _ in self.unheeded:
+        for known, _ in self.unretrieved:
             if known is cause:
                 return
         self._keep(cause, name)
 
-    def heeded(self, told: BaseException) -> None:
-        """Somebody who awaited it was told: it is theirs now, with what it came of."""
-        cause = told
+    def retrieved(self, cause: BaseException) -> None:
         for _ in range(_A_FEW):
-            for place in range(len(self.unheeded) - 1, -1, -1):
-                if self.unheeded[place][0] is cause:
-                    del self.unheeded[place]  # the last only: the same may have been let out before
+            for place in range(len(self.unretrieved) - 1, -1, -1):
+                if self.unretrieved[place][0] is cause:
+                    del self.unretrieved[place]  # the last only: the same may have been let out before
                     break
             cause = cause.__cause__  # type: ignore[assignment]
             if cause is None:
@@ -296,7 +363,7 @@ class Director:
 
     def _keep(self, cause: BaseException, who: str) -> None:
         """Keep `cause`, if it is fatal, for whoever runs the simulation."""
-        if not self.fatal or len(self.unheeded) >= _MANY:
+        if not self.fatal or len(self.unretrieved) >= _MANY:
             return
         if self.is_fault(cause):
             return
@@ -305,7 +372,7 @@ class Director:
             if isinstance(one, self.fatal) or (
                 isinstance(one, BaseExceptionGroup) and one.subgroup(self.fatal) is not None
             ):
-                self.unheeded.append((cause, who))
+                self.unretrieved.append((cause, who))
                 return
             # Whoever was told may have made something else of it, and let that out.
             one = one.__cause__  # type: ignore[assignment]
@@ -313,6 +380,30 @@ class Director:
                 return
 
     # -- what happened
+
+    def actor_started(self, ref: object) -> None:
+        self._note_observed(STARTED, ref, None)
+
+    def actor_stopped(self, ref: object, reason: object) -> None:
+        self._note_observed(STOPPED, ref, reason)
+
+    def actor_restarted(self, ref: object, cause: object) -> None:
+        self._note_observed(RESTARTED, ref, cause)
+
+    def escalated(self, ref: object, cause: object) -> None:
+        self._note_observed(ESCALATED, ref, cause)
+
+    def mailbox_full(self, ref: object, message: object, lane: object) -> None:
+        self._note_observed(FULL, ref, message)
+
+    def message_dropped(self, ref: object, message: object, lane: object) -> None:
+        self._note_observed(DROPPED, ref, message)
+
+    def dead_letter(self, ref: object, message: object, sender: object, why: str) -> None:
+        self._note_observed(DEAD_LETTER, ref, message, sender)
+
+    def _note_observed(self, kind: int, ref: Any, what: object, whom: object = None) -> None:
+        self.note(kind, getattr(ref, "_cell", ref), what, whom)
 
     def note(self, kind: int, cell: Cell | None, what: object, whom: object) -> None:
         """Write an event down: something of `kind` happened to `cell`, with `what`, because of `whom`."""

@@ -1,9 +1,20 @@
 import cython
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom._core.simulation.prng cimport SplitMix
 from greenroom._core.runqueue cimport RunQueue
 
 cdef int WINDOW, LONGEST, SHORTEST
+cdef unsigned long long _STEP, _FIRST, _SECOND, ALL_BITS
+cdef double _FRACTION
+cdef tuple _NOTHING
+
+@cython.final
+cdef class SplitMix:
+    cdef unsigned long long _state
+    @cython.locals(bits=cython.ulonglong)
+    cpdef unsigned long long draw(self)
+    cpdef long long below(self, long long bound)
+    cpdef double fraction(self)
+    cpdef SplitMix fork(self)
 
 cdef class Schedule:
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
@@ -11,9 +22,6 @@ cdef class Schedule:
     cpdef bint leaves_brought(self, long long step) except? True
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
-
-cdef class Fifo(Schedule):
-    pass
 
 cdef class Shuffled(Schedule):
     cdef SplitMix _prng

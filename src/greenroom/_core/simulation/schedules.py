@@ -13,9 +13,15 @@ from __future__ import annotations
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.simulation.prng import SplitMix
 
-__all__ = ["Fifo", "Pct", "Schedule", "Scripted", "Shuffled"]
+__all__ = ["Pct", "Schedule", "Scripted", "Shuffled", "SplitMix"]
+
+# SplitMix64: one addition and one mixing of bits for each number, and any seed is as good as any other.
+_STEP = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
+_FRACTION = 1.0 / (1 << 53)
 
 WINDOW = 64
 """How many of the runnable actors are chosen from: what a step costs must not grow with their number."""
@@ -24,10 +30,53 @@ PATIENCE_STEPS = 250
 LONGEST = 14
 """Programs of up to 2**14 steps are where `Pct` expects its change points."""
 SHORTEST = 3
+_NOTHING = (0, 0, 0)
+
+
+class SplitMix:
+    """A stream of random numbers: the same from the same seed, on every machine and in both builds.
+
+    `random.Random` is as repeatable, but a simulation draws for every visit to an actor, and there a C call in place of
+    an interpreted one is most of the cost.
+
+    >>> SplitMix(7).below(100) == SplitMix(7).below(100)
+    True
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int) -> None:
+        state = seed & 0xFFFF_FFFF_FFFF_FFFF
+        rest = seed >> 64
+        # Every bit of a long seed counts, and its sign.
+        while rest:
+            state = ((state + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 ^ rest) & 0xFFFF_FFFF_FFFF_FFFF
+            rest = 0 if rest == -1 else rest >> 64
+        self._state = state
+
+    def draw(self) -> int:
+        """The next 64 bits."""
+        self._state = (self._state + _STEP) & ALL_BITS
+        bits = self._state
+        bits = ((bits ^ (bits >> 30)) * _FIRST) & ALL_BITS
+        bits = ((bits ^ (bits >> 27)) * _SECOND) & ALL_BITS
+        return bits ^ (bits >> 31)
+
+    def below(self, bound: int) -> int:
+        """A whole number from 0 up to, but not including, `bound`."""
+        return (self.draw() >> 1) % bound
+
+    def fraction(self) -> float:
+        """A number from 0 up to, but not including, 1."""
+        return (self.draw() >> 11) * _FRACTION
+
+    def fork(self) -> SplitMix:
+        """Another stream, which goes its own way however many numbers are drawn from either."""
+        return SplitMix(self.draw())
 
 
 class Schedule:
-    """First come first served, as the real loop does it; the others say what they do otherwise."""
+    """First come, first served: what the real loop does. Subclasses deviate from it."""
 
     __slots__ = ()
 
@@ -52,12 +101,6 @@ class Schedule:
         return False
 
 
-class Fifo(Schedule):
-    """What the real loop does, on a clock that is not real."""
-
-    __slots__ = ()
-
-
 class Shuffled(Schedule):
     """Whichever runnable actor, for any number of messages; asyncio has its turn when it comes."""
 
@@ -67,15 +110,12 @@ class Shuffled(Schedule):
         self._prng = SplitMix(seed)
 
     def choose(self, step: int, runq: RunQueue) -> int:
-        """Whichever of them."""
         return 0 if runq.count == 1 else self._prng.below(min(runq.count, WINDOW))
 
     def choose_thread(self, step: int, threads: list[int]) -> int:
-        """Whichever of them."""
         return self._prng.below(len(threads))
 
     def leaves_brought(self, step: int) -> bool:
-        """Half of the time."""
         return bool(self._prng.draw() & 1)
 
     def budget(self, step: int) -> int:
@@ -86,7 +126,6 @@ class Shuffled(Schedule):
         return int((bits >> 1) & 7) if bits & 16 else 0
 
     def pauses(self, step: int) -> bool:
-        """Half of the time."""
         return bool(self._prng.draw() & 1)
 
 
@@ -157,7 +196,6 @@ class Pct(Schedule):
         return position
 
     def leaves_brought(self, step: int) -> bool:
-        """Half of the time."""
         return bool(self._prng.draw() & 1)
 
     def _first_thread(self, threads: list[int]) -> int:
@@ -219,7 +257,7 @@ def _key_of(thread: int) -> int:
 
 
 class Scripted(Schedule):
-    """What was written down: for a step, the position, the budget and the pause; nothing stands for zeros."""
+    """What was written down: for a step, the position, the budget and the pause. Steps that are not in it are zeros."""
 
     __slots__ = ("_script",)
 
@@ -227,26 +265,21 @@ class Scripted(Schedule):
         self._script = script
 
     def choose(self, step: int, runq: RunQueue) -> int:
-        """As written; where fewer wait than that, the last of them."""
-        noted = self._script.get(step)
-        return 0 if noted is None else min(noted[0], runq.count - 1)
+        """The position as written; where fewer actors are runnable than that, the last of them."""
+        return min(self._script.get(step, _NOTHING)[0], runq.count - 1)
 
     def choose_thread(self, step: int, threads: list[int]) -> int:
-        """As written; where fewer are ready than that, the last of them."""
-        noted = self._script.get(step)
-        return 0 if noted is None else min(noted[0], len(threads) - 1)
+        """The position as written; where fewer threads are ready than that, the last of them."""
+        return min(self._script.get(step, _NOTHING)[0], len(threads) - 1)
 
     def leaves_brought(self, step: int) -> bool:
-        """As written."""
-        noted = self._script.get(step)
-        return noted is not None and noted[0] != 0
+        """Whether the position is not zero."""
+        return bool(self._script.get(step, _NOTHING)[0] != 0)
 
     def budget(self, step: int) -> int:
-        """As written."""
-        noted = self._script.get(step)
-        return 0 if noted is None else noted[1]
+        """The budget as written."""
+        return self._script.get(step, _NOTHING)[1]
 
     def pauses(self, step: int) -> bool:
-        """As written."""
-        noted = self._script.get(step)
-        return noted is not None and noted[2] != 0
+        """Whether a pause is written."""
+        return bool(self._script.get(step, _NOTHING)[2] != 0)

@@ -1,7 +1,7 @@
 """Ticks to an actor that lives on another loop than the timer.
 
-The timer stays on its own loop. A tick is brought to the other one, and let in there, or turned away, as on one loop;
-when it is done with, that is brought back, and the timer goes on.
+The timer stays on its own loop. A tick is posted to the other one, and let in there, or turned away, as on one loop;
+when it is done with, that is posted back, and the timer goes on.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _DATA = Lane.DATA
 class ForeignTick(Receipt):
     """Goes with a tick, in the timer's place."""
 
-    __slots__ = ("_brought", "_inbound", "_sender", "_timer")
+    __slots__ = ("_inbound", "_propagated", "_sender", "_timer")
 
     def __init__(self, timer: Timer, inbound: Any) -> None:
         self._timer = timer
         self._inbound = inbound
         self._sender = timer.shown_sender()
-        self._brought = timer.brought()
+        self._propagated = timer.propagated()
 
     def shown_sender(self) -> object:
         """The ref of the timer's owner."""
@@ -41,9 +41,9 @@ class ForeignTick(Receipt):
         """By a timer."""
         return TICKED
 
-    def brought(self) -> Any:
+    def propagated(self) -> Any:
         """What was set when the timer was started."""
-        return self._brought
+        return self._propagated
 
     def live(self) -> bool:
         """Whether the tick is still wanted."""
@@ -51,14 +51,14 @@ class ForeignTick(Receipt):
 
     def settle(self, result: object) -> None:
         """The tick was handled."""
-        self._inbound.bring(None, partial(self._timer.settle, None))
+        self._inbound.post_back(None, partial(self._timer.settle, None))
 
     def fail(self, cause: BaseException) -> None:
         """Its handler raised; the timer goes on all the same."""
         self.settle(None)
 
     def discard(self, why: str) -> None:
-        """It was not handled; the timer goes on all the same."""
+        """The tick was not handled; the timer goes on all the same."""
         self.settle(None)
 
 
@@ -67,7 +67,7 @@ def send_tick(timer: Timer, inbound: Any) -> None:
     target: Cell = timer.target
     tick = ForeignTick(timer, inbound)
     message = timer.message
-    if not target.runq.inbound.bring(None, partial(_deliver, target, message, tick)):
+    if not target.runq.inbound.post_back(None, partial(_deliver, target, message, tick)):
         target.post(message, tick)  # its loop has stopped
 
 

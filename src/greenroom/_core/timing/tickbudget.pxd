@@ -1,6 +1,6 @@
 import cython
 from greenroom._core.capi cimport COMPILED
-from greenroom._core.timing.virtualclock cimport VirtualClock
+from greenroom._core.world cimport VirtualClock
 
 cdef extern from *:
     """

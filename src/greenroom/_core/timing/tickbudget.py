@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from greenroom._core.build import COMPILED
-from greenroom._core.timing.virtualclock import VirtualClock
+from greenroom._core.world import VirtualClock
 from greenroom.clock import Clock, MonotonicClock
 
 __all__ = ["TickBudget"]
@@ -53,7 +53,7 @@ class TickBudget:
         # Invariant: the tick's time is not up while fewer than `allowed` counts have passed since `began`
         self.began = 0
         self.allowed = 0
-        # Who takes fewer counts than that needs no look at the counter each time.
+        # After a message that took fewer counts than that, the counter need not be read each time.
         self.quick = 0
         # Counts per second; 0 until known, for ever with a clock that does not follow the machine's.
         self._per_second = 0.0

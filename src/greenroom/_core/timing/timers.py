@@ -27,18 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from greenroom._core.delivery.admission import Admission
     from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.timing.deliverer import Deliverer
 
     T = TypeVar("T")
 
-__all__ = ["Alarm", "Timer", "Timers"]
+__all__ = ["Alarm", "ScheduledCall", "Timer", "Timers"]
 
 _DATA = Lane.DATA
 
 BUCKETS_PER_SECOND = 128.0
-LONGEST_DELAY: float = 1e12
-"""Thirty thousand years, in seconds: beyond it, bucket numbers would not fit."""
 SHORTEST_INTERVAL: float = 1e-6
 TRACKED = 1000
 """How many pending timers of a loop the garbage collector tracks."""
@@ -65,7 +63,7 @@ class Alarm(Receipt):
         self._bucket: Bucket | None = None
         self._position = 0
 
-    def ring(self, admission: Deliverer) -> None:
+    def ring(self, admission: Admission) -> None:
         """The moment has come."""
 
     def end(self) -> None:
@@ -77,6 +75,35 @@ class Alarm(Receipt):
         if self._state == PENDING:
             timers.remove(self)
         self._state = OVER
+
+
+class ScheduledCall(Alarm):
+    """A call of a function at a moment; `Loop.call_at` and `Loop.call_later` make it."""
+
+    __slots__ = ("_function", "_timers")
+
+    def __init__(self, timers: Timers, function: Callable[[], object]) -> None:
+        self._timers = timers
+        self._function = function
+
+    def ring(self, admission: Admission) -> None:
+        """Call it."""
+        function, self._function = self._function, _nothing
+        function()
+
+    def end(self) -> None:
+        """End without calling the function, which may have this call, and would be kept by it."""
+        super().end()
+        self._function = _nothing
+
+    def cancel(self) -> None:
+        """Do not call it."""
+        self.disarm(self._timers)
+        self._function = _nothing
+
+
+def _nothing() -> None:
+    """What an ended call has instead of its function."""
 
 
 class Timer(Alarm):
@@ -118,7 +145,7 @@ class Timer(Alarm):
             untrack(self)
         self.set_up_alarm(deadline)
         self._sender: object = None if owner is None else owner.ref
-        # Invariant: None once it is over, for whoever keeps the timer must not keep the loop
+        # Invariant: None once it is over, for a timer that is kept must not keep the loop
         self.timers: Timers = timers
         self.target: Cell = target
         self.message = message
@@ -146,7 +173,7 @@ class Timer(Alarm):
         return self._state != OVER
 
     def cancel(self) -> bool:
-        """Let no further tick be handled, a queued one neither; False when the timer was over already."""
+        """Have no further tick handled, a queued one neither; False when the timer was over already."""
         timers = self.timers
         if self._state == OVER or timers is None:  # it may end meanwhile, on another thread
             return False
@@ -157,7 +184,7 @@ class Timer(Alarm):
         self.end()
         return True
 
-    def ring(self, admission: Deliverer) -> None:
+    def ring(self, admission: Admission) -> None:
         """Send a tick."""
         target = self.target
         message = self.message
@@ -181,18 +208,18 @@ class Timer(Alarm):
         sender = self._sender
         return sender.shown_sender() if isinstance(sender, Told) else sender
 
-    def brought(self) -> Any:
+    def propagated(self) -> Any:
         """What was set when the timer was started."""
         sender = self._sender
-        return sender.brought() if isinstance(sender, Told) else ()
+        return sender.propagated() if isinstance(sender, Told) else ()
 
-    def bring(self, values: Any) -> None:
-        """Let each tick bring them along."""
+    def propagate(self, values: Any) -> None:
+        """Have each tick carry these values of context variables."""
         if values:
             self._sender = Told(self._sender, values)
 
     def live(self) -> bool:
-        """Whether its queued tick is still wanted."""
+        """Whether the queued tick is still wanted."""
         return self._state == QUEUED
 
     def settle(self, result: object) -> None:
@@ -230,7 +257,7 @@ class Timer(Alarm):
             self.deadline += missed * self.interval
 
     def end(self) -> None:
-        """Let go of everything."""
+        """Drop all references."""
         self._state = OVER
         owner = self.owner
         if owner is not None:
@@ -326,7 +353,7 @@ class Timers:
             raise TooManyTimers(self.limit)
 
     def add(self, timer: Alarm) -> None:
-        """Let `timer` wait for its deadline. The limit is for new ones: a periodic timer keeps its place."""
+        """Keep `timer` until its deadline. The limit is for new ones: a periodic timer keeps its place."""
         deadline = timer.deadline
         key = int(deadline * BUCKETS_PER_SECOND)
         timer._state = PENDING

@@ -16,7 +16,6 @@ from greenroom.exits import NORMAL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from greenroom.actor.records.parts import BehaviorPart
 
 __all__ = [
     "CurrentBehavior",
@@ -35,7 +34,7 @@ MOST_BEHAVIORS = 1000
 
 
 class CurrentBehavior(NamedTuple):
-    """What an actor is at present: who handles its messages, and its signals."""
+    """What handles an actor's messages and signals at present."""
 
     handler: Callable[..., object]
     subject: object
@@ -43,8 +42,7 @@ class CurrentBehavior(NamedTuple):
     answers: tuple[type[Exception], ...] = ()
 
 
-def install_behavior(record: ActorRecord, part: BehaviorPart) -> None:
-    """Let `part` handle what comes."""
+def install_behavior(record: ActorRecord, part: CurrentBehavior) -> None:
     record.cell.put_code(part.handler, part.subject)
     if part.on_signal is not None or part.answers or record.extras is not None:
         extras = record.ensure_extras()
@@ -53,7 +51,7 @@ def install_behavior(record: ActorRecord, part: BehaviorPart) -> None:
 
 
 def resolve_behavior(record: ActorRecord, behavior: object) -> CurrentBehavior:
-    """Find out what a behavior, function or method is made of; behaviors that need something are given it."""
+    """What a behavior, function or method is made of; behaviors that need something are given it."""
     while isinstance(behavior, Setup | Supervised):
         if isinstance(behavior, Supervised):
             record.ensure_extras().settings_of_behavior = record.settings().supervised_by(behavior.supervision)
@@ -92,7 +90,7 @@ def _ignore(ctx: object, message: object) -> None:
 
 
 def _part_of_function(record: ActorRecord, function: Callable[..., object]) -> CurrentBehavior:
-    """A function `(ctx, message)`, or `(message)`: as methods of the actor itself are."""
+    """A function `(ctx, message)` or `(message)`, like the methods of the actor itself."""
     refuse_generator(function)
     count = positional_arguments(function)
     if count == 2:
@@ -126,13 +124,13 @@ def become(record: ActorRecord, behavior: object, push: bool = False) -> None:
 
 
 def unbecome(record: ActorRecord) -> None:
-    """Go back to what the last push saved, or to the first behavior; nothing happens if it has that."""
+    """Go back to what the last push saved, or to the first behavior."""
     if record.extras is not None and record.extras.behaviors:
         install_behavior(record, record.extras.behaviors.pop())
 
 
 def become_next(cell: Cell, behavior: object) -> None:
-    """A handler returned a behavior that is more than a word: be that."""
+    """Take on the behavior that a handler returned."""
     if isinstance(behavior, Failed):
         raise behavior.cause
     record = cell.record
@@ -141,7 +139,6 @@ def become_next(cell: Cell, behavior: object) -> None:
 
 
 def close_unawaited(awaitable: Any) -> None:
-    """Let a coroutine go that nobody will await."""
     if hasattr(awaitable, "close"):
         awaitable.close()
 

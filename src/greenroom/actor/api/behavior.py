@@ -8,17 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR, getattr_static
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.build import MadeByRuntime
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.policy.specs import Supervision
 
+if TYPE_CHECKING:
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.messaging.signals import Signal
+    from greenroom.actor.messaging.stash import Stash
+    from greenroom.actor.messaging.timers import KeyedTimers
+
 __all__ = [
     "SAME",
     "STOPPED",
     "UNHANDLED",
     "Behavior",
+    "Behaviors",
     "Failed",
     "Receive",
     "Setup",
@@ -29,7 +37,7 @@ __all__ = [
 
 
 def refuse_generator(function: object, shown: str | None = None) -> None:
-    """Raise if `function` has a `yield` in it: calling it would only make a generator, and not run a line of it."""
+    """Raise if `function` has a `yield` in it: a call would make a generator, and not run a line of it."""
     while isinstance(function, partial):
         function = function.func
     code = getattr(function, "__code__", None)
@@ -77,8 +85,6 @@ class Behavior(BehaviorBase):
 
 
 class _Word(Behavior):
-    """A behavior that is nothing but its name."""
-
     __slots__ = ("_name",)
 
     def __init__(self, name: str, unhandled: bool = False) -> None:
@@ -180,3 +186,58 @@ class Supervised(Behavior):
 
     def __repr__(self) -> str:
         return f"Behaviors.supervise({self.behavior!r}, {self.supervision!r})"
+
+
+class Behaviors:
+    """Behaviors as values, to return from a handler or to spawn.
+
+    >>> def count(ctx, message):
+    ...     return Behaviors.stopped if message == "stop" else Behaviors.same
+    >>> Behaviors.receive(count)
+    Behaviors.receive(count)
+    """
+
+    same: Behavior = SAME
+    """Go on as before."""
+    stopped: Behavior = STOPPED
+    """Stop, after this message."""
+    unhandled: Behavior = UNHANDLED
+    """This message was not for this actor: it becomes a dead letter, and an ask fails at once."""
+
+    @staticmethod
+    def failed(cause: BaseException) -> Behavior:
+        """Fail with `cause`, as if the handler had raised it."""
+        return Failed(cause)
+
+    @staticmethod
+    def receive(
+        fn: Callable[[Context, Any], object],
+        *,
+        on_signal: Callable[[Context, Signal], object] | None = None,
+        answers: tuple[type[Exception], ...] = (),
+    ) -> Behavior:
+        """Handle messages with `fn(ctx, message)`, which may be async.
+
+        Exceptions of the types in `answers` answer a message, and are no failure; see `Actor.answers`.
+        """
+        return Receive(fn, on_signal, answers)
+
+    @staticmethod
+    def setup(fn: Callable[[Context], Behavior]) -> Behavior:
+        """Begin with the behavior that `fn(ctx)` returns when the actor starts."""
+        return Setup("setup", fn)
+
+    @staticmethod
+    def with_timers(fn: Callable[[KeyedTimers], Behavior]) -> Behavior:
+        """Begin with the behavior that `fn(timers)` returns."""
+        return Setup("with_timers", fn)
+
+    @staticmethod
+    def with_stash(capacity: int, fn: Callable[[Stash], Behavior]) -> Behavior:
+        """Begin with the behavior that `fn(stash)` returns; the stash holds at most `capacity` messages."""
+        return Setup("with_stash", fn, capacity)
+
+    @staticmethod
+    def supervise(behavior: Behavior, supervision: Supervision) -> Behavior:
+        """Begin with `behavior`; `supervision` says what becomes of the actor when it fails."""
+        return Supervised(behavior, supervision)

@@ -15,29 +15,31 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Piped, Receipt
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.becoming import become, unbecome
-from greenroom.actor.api.outside import Outside
+from greenroom.actor.api.fdwatch import FdWatch, unwatch_fd, watch_fd
 from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.askdeadlock import forward_question
+from greenroom.actor.messaging.cycles import forward_question
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.reply import Reply
-from greenroom.actor.messaging.stash import Stash, require_capacity
-from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, require_number, start_timer
+from greenroom.actor.messaging.stash import Stash
+from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, start_timer
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import incarnation_of
-from greenroom.actor.relations.links import link, links_of, unlink
-from greenroom.actor.relations.monitors import demonitor, monitor
-from greenroom.actor.relations.watch import unwatch, watch
-from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, WrongThread
+from greenroom.actor.relations import demonitor, link, links_of, monitor, unlink, unwatch, watch
+from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, NotAMeta, WrongThread
 from greenroom.exits import NORMAL
 from greenroom.lanes import Lane
+from greenroom.validation import require_count, require_delay
 
 if TYPE_CHECKING:
-    from greenroom._core.ports import Hand
+    from greenroom._core.handoff.messages import MessageHandoff
+    from greenroom._core.scheduler.visits import Visits
     from greenroom.actor.api.behavior import Behavior
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
+    from greenroom.meta.process.metaprocess import MetaProcess
+    from greenroom.meta.process.options import MetaOptions
 
 __all__ = ["Context", "ContextRecord"]
 
@@ -46,11 +48,11 @@ _log = logging.getLogger("greenroom.actor")
 
 if TYPE_CHECKING:
 
-    class _Base(Outside, ActorRecord, Spawns): ...
+    class _Base(ActorRecord, Spawns): ...
 
 else:
     # What the methods below use of the record, `ContextRecord` has: here it would show in the help.
-    class _Base(Outside, Spawns):
+    class _Base(Spawns):
         __slots__ = ()
 
 
@@ -87,7 +89,7 @@ class Context(_Base):
     @property
     def system(self) -> Any:
         """The system it lives in."""
-        return self.cell.loop.host.port
+        return self.cell.loop.host.system
 
     @property
     def env(self) -> Mapping[str, Any]:
@@ -108,19 +110,19 @@ class Context(_Base):
 
     # -- the message in hand
 
-    def _hand(self) -> Hand | None:
+    def _hand(self) -> Visits | MessageHandoff | None:
         """What has this actor in hand at present: its loop's visits, if they do."""
         visits = self.cell.loop.visits
         return visits if visits.hand is self.cell else None
 
     def _receipt(self) -> object:
-        """Who sent the message in hand: a ref, nobody, or a receipt; also while its handler is suspended."""
+        """The sender of the message in hand: a ref, None or a receipt; also while its handler is suspended."""
         hand = self._hand()
         if hand is not None:
             return hand.sender
         return None if self.cell.task is None else self.cell.task.sender
 
-    def _require_message(self, what: str) -> Hand:
+    def _require_message(self, what: str) -> Visits | MessageHandoff:
         hand = self._hand()
         if hand is None or hand.kind != MESSAGE:
             raise NoMessage(self.self, what)
@@ -244,13 +246,16 @@ class Context(_Base):
         An actor that stops itself may take its time for the current message: its deadline to end, `stop_timeout`,
         starts when that is done.
         """
-        cell = self.cell if child is None else cell_of(child, "stop(child)")
-        if child is not None and child.parent != self.self:
-            raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
         if child is None:
-            self.cell.loop.host.request_own_end(cell)
+            self.cell.loop.host.request_own_end(self.cell)
         else:
-            self.cell.loop.host.request_end(cell, NORMAL)
+            self._stop_child(child)
+
+    def _stop_child(self, child: ActorRef) -> None:
+        cell = cell_of(child, "stop(child)")
+        if child.parent != self.self:
+            raise BadArgument(f"{child} is no child of {self.self}: use `ref.stop()` for others")
+        self.cell.loop.host.request_end(cell, NORMAL)
 
     def watch(self, ref: ActorRef, message: object = None) -> None:
         """Watch `ref`: when it has ended, `on_terminated` is called, or `message` is delivered."""
@@ -293,7 +298,7 @@ class Context(_Base):
         """Send `message` to `target` after `delay` seconds, unless this actor ends first."""
         # What `start_timer` does, without its two calls: a fifth of the time (`make bench`, P11).
         if type(delay) is not float:
-            require_number("delay", delay)
+            require_delay("delay", delay)
         cell = self.cell
         to = target._cell if isinstance(target, Address) else cell_of(target, "send_after()")  # type: ignore[redundant-expr]
         timer: Timer = cell.loop.start_timer(delay, to, message, 0.0, False, cell)
@@ -308,9 +313,12 @@ class Context(_Base):
         """Timers by key."""
         extras = self.ensure_extras()
         if extras.keyed is None:
-            extras.keyed = KeyedTimers(self.cell)
+            extras.keyed = self._new_timers()
         keyed: KeyedTimers = extras.keyed
         return keyed
+
+    def _new_timers(self) -> KeyedTimers:
+        return KeyedTimers(self.cell)
 
     def set_receive_timeout(self, seconds: float | None) -> None:
         """Receive `ReceiveTimeout` when no message has come for `seconds`; None switches it off."""
@@ -358,7 +366,8 @@ class Context(_Base):
 
     @stash_capacity.setter
     def stash_capacity(self, capacity: int) -> None:
-        self._get_stash().capacity = require_capacity(capacity)
+        require_count("stash capacity", capacity)
+        self._get_stash().capacity = capacity
 
     def _get_stash(self) -> Stash:
         extras = self.ensure_extras()
@@ -385,18 +394,61 @@ class Context(_Base):
         if self.cell.loop.visits.stepper.aio is None:
             raise WrongThread("pipe_to_self() of a system that does not run")
         task = start_pipe(self, awaitable, map, on_error)
-        pipes = self.ensure_extras().pipes
-        pipes[task] = None
-        task.add_done_callback(lambda task: pipes.pop(task, None))
+        self._begin_pipe(task)
+        task.add_done_callback(self._end_pipe)
         return task
 
+    def _begin_pipe(self, pipe: Any) -> None:
+        self.ensure_extras().pipes[pipe] = None
+
+    def _end_pipe(self, pipe: Any) -> None:
+        self.ensure_extras().pipes.pop(pipe, None)
+
     def _take_piped(self, message: object) -> None:
-        """Queue what was piped: a system that drains waits for it, as for a message of somebody else."""
+        """Queue what was piped: a system that drains waits for it, as for any message from outside."""
         self.cell.post(message, Piped(self.self), Lane.DATA)
+
+    # -- the world outside
+
+    def spawn_meta(self, meta: MetaProcess | Callable[[], MetaProcess], options: MetaOptions | None = None) -> Alias:
+        """Bring up a meta-process, which belongs to this actor and ends with it. Raises what its `init` raises.
+
+        Given a function that makes one, it can be restarted: see `MetaOptions(supervision=...)`.
+        """
+        factory = None
+        if not hasattr(meta, "__greenroom_spawn__") or isinstance(meta, type):
+            if not callable(meta):
+                raise NotAMeta(f"spawn_meta() takes a MetaProcess, or a function that makes one, not {meta!r}")
+            factory = meta
+            meta = factory()
+        if not hasattr(meta, "__greenroom_spawn__"):
+            raise NotAMeta(f"spawn_meta() was given {factory!r}, which made {meta!r}, and that is no MetaProcess")
+        made: Any = meta
+        alias: Alias = made.__greenroom_spawn__(self, options, factory)
+        return alias
+
+    @property
+    def metas(self) -> list[Alias]:
+        """The aliases of its meta-processes, oldest first."""
+        records = [] if self.child_list is None else self.child_list.records()
+        lasting = [child for child in records if child.reason is None]
+        return [ref for child in lasting if isinstance(ref := child.cell.ref, Alias)]
+
+    def watch_fd(self, fd: Any, interest: int, *, once: bool = False) -> FdWatch:
+        """Receive `IoReady(fd, events)` whenever `fd` can be read (`READ`) or written (`WRITE`); with `once`, one time.
+
+        `fd` is a number, or anything with a `fileno()`. While an `IoReady` is not handled there is no other. A
+        descriptor that cannot be watched is a `WatchError`, as is one that is watched already.
+        """
+        return watch_fd(self, fd, interest, once)
+
+    def unwatch_fd(self, fd: Any) -> bool:
+        """Watch `fd` no more, also if an `IoReady` is queued; False if this actor does not watch it."""
+        return unwatch_fd(self, fd)
 
 
 class ContextRecord(Context, ActorRecord):
-    """What the context of a living actor is: the runtime's record of it too, so that there is one object less."""
+    """The context of a living actor is its record too, which saves an object."""
 
     __slots__ = ()
 
@@ -415,7 +467,7 @@ def start_pipe(
     to_message: Callable[[Any], object] | None,
     on_error: Callable[[BaseException], object] | None,
 ) -> asyncio.Task[None]:
-    """The task of a pipe, in the asyncio loop that runs here; its actor is to keep it."""
+    """The task of a pipe, in the asyncio loop that runs here."""
     if not isawaitable(awaitable):
         raise BadArgument(f"pipe_to_self() takes something to await, not {awaitable!r}")
     task = asyncio.get_running_loop().create_task(_pipe(context, awaitable, to_message, on_error))
@@ -472,12 +524,11 @@ class _ActorLog(logging.LoggerAdapter[logging.Logger]):
         super().__init__(_log, {"actor": ref.path, "actor_id": ref.id, "system": context.system.name})
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Say who logs, before the message; with arguments that is a format, in which a name may have a `%`."""
+        """Put the actor's path before the message; with arguments that is a format, and a path may have a `%`."""
         path = self._path.replace("%", "%%") if args else self._path
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # who called is not here, but above
         super().log(level, f"{path}: {msg}", *args, **kwargs)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the actor's fields to those of the call."""
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import MadeByRuntime
-from greenroom._core.delivery.waitingline import Waiter
+from greenroom._core.delivery.admission import Waiter
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.errors import BadArgument
@@ -62,7 +62,7 @@ class FdWatch(Receipt):
         return f"<FdWatch of {self.fd} by {self._cell.name()}{'' if self.active else ', over'}>"
 
     def ready(self, events: int) -> None:
-        """It is ready: say so, once."""
+        """Send an `IoReady`, once."""
         poller = self._cell.loop.host.poller
         poller.pause(self.fd)
         message = IoReady(self.fd, events)
@@ -71,19 +71,15 @@ class FdWatch(Receipt):
             admission.wait_for_room(self._cell, Waiter(message, self, Lane.DATA, lambda refused: None))
 
     def live(self) -> bool:
-        """Whether a queued message of it is still wanted."""
         return self.active
 
     def settle(self, result: object) -> None:
-        """The message was handled."""
         self._go_on()
 
     def fail(self, cause: BaseException) -> None:
-        """The message's handler raised."""
         self._go_on()
 
     def discard(self, why: str) -> None:
-        """The message was not handled."""
         self._go_on()
 
     def _go_on(self) -> None:
@@ -103,7 +99,7 @@ class FdWatch(Receipt):
 
 
 def fd_of(fd: Any) -> int:
-    """The number of a descriptor, or of something that has one."""
+    """The number of a descriptor, or of an object that has one."""
     number = fd if isinstance(fd, int) else getattr(fd, "fileno", lambda: None)()
     if not isinstance(number, int) or isinstance(number, bool):
         raise BadArgument(f"this takes a descriptor, or something with a `fileno()`, not {fd!r}")
@@ -111,7 +107,6 @@ def fd_of(fd: Any) -> int:
 
 
 def watch_fd(record: ActorRecord, fd: Any, events: int, once: bool) -> FdWatch:
-    """Have `IoReady` sent to the actor of `record`."""
     if isinstance(events, bool) or events not in (READ, WRITE, READ | WRITE):
         raise BadArgument(f"watch_fd() waits for READ, WRITE or READ | WRITE, not for {events!r}")
     number = fd_of(fd)
@@ -128,7 +123,6 @@ def watch_fd(record: ActorRecord, fd: Any, events: int, once: bool) -> FdWatch:
 
 
 def unwatch_fd(record: ActorRecord, fd: Any) -> bool:
-    """End a watch of the actor's own."""
     watches = record.ensure_extras().fd_watches
     watch = None if watches is None else watches.get(fd_of(fd))
     return watch is not None and watch.cancel()

@@ -118,7 +118,7 @@ def _takes_a_message(method: object) -> bool:
 
 
 def _annotated(actor_class: type, method: object) -> tuple[str, Any]:
-    """The name and the annotation of a method's parameter; Any if that cannot be told here and now."""
+    """The name and annotation of a method's parameter; Any if they cannot be evaluated here and now."""
     if not isinstance(method, FunctionType) or method.__code__.co_argcount < 2 or hasattr(method, "__wrapped__"):
         return "", Any
     name = method.__code__.co_varnames[1]
@@ -133,7 +133,7 @@ def _annotated(actor_class: type, method: object) -> tuple[str, Any]:
 
 
 def _excludes(annotation: Any, handled: type) -> bool:
-    """Whether no message of the type `handled` can be what `annotation` says. In doubt, no."""
+    """Whether no message of the type `handled` can fit `annotation`. In doubt, no."""
     if annotation is Any:  # which is a class
         return False
     if annotation is None:
@@ -153,5 +153,5 @@ def _excludes(annotation: Any, handled: type) -> bool:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether `issubclass` is a matter of its bases alone."""
+    """Whether `issubclass` asks only for its bases."""
     return type(kind).__subclasscheck__ is type.__subclasscheck__

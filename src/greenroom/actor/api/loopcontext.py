@@ -26,7 +26,7 @@ _DATA = Lane.DATA
 
 
 def shown_sender(cell: Cell) -> object:
-    """Who sent the message that an actor has in hand, or that its handler is suspended with."""
+    """The sender of the message that an actor has in hand, or that its handler is suspended with."""
     loop = cell.loop
     visits = loop.visits
     in_hand = visits if visits.hand is cell else cell.task
@@ -35,7 +35,7 @@ def shown_sender(cell: Cell) -> object:
 
 
 def tell_sender(cell: Cell, value: object) -> bool:
-    """Tell `value` to whoever told the message that an actor has in hand; False if nobody did, or it was asked."""
+    """Tell `value` to the sender of the message in hand; False if it has none, or was asked."""
     loop = cell.loop
     visits = loop.visits
     if visits.hand is not cell or visits.kind != MESSAGE or not isinstance(visits.sender, Address):
@@ -46,7 +46,6 @@ def tell_sender(cell: Cell, value: object) -> bool:
 
 
 def host_of(cell: Cell) -> HostBase:
-    """The host of an actor's loop."""
     loop = cell.loop
     host: HostBase = loop.host
     return host
@@ -78,7 +77,7 @@ class LoopRecord(ActorRecord):
         """Spawn a child, and return its ref at once."""
         cell = self.cell
         if options or cell.is_foreign():
-            ref: ActorRef = cell.loop.host.port.spawn(factory, *args, parent=cell.shown(), **options)
+            ref: ActorRef = cell.loop.host.system.spawn(factory, *args, parent=cell.shown(), **options)
         else:
             ref = host_of(cell).spawn_child(cell, factory, args)
         return ref

@@ -54,5 +54,5 @@ def props(factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwarg
 
 
 def label_of(factory: object) -> str:
-    """What to call a factory in what people read."""
+    """The name of a factory in errors, logs and paths."""
     return str(getattr(factory, "__name__", None) or type(factory).__name__)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
-    from typing import ParamSpec
+    from typing import ParamSpec, TypedDict, Unpack
 
     from typing_extensions import TypeVar
 
@@ -27,31 +27,27 @@ if TYPE_CHECKING:
     M = TypeVar("M", default=Any)
     R = TypeVar("R", default=Any)
 
+    class SpawnOptions(TypedDict, total=False):
+        name: str | None
+        mailbox: MailboxConfig | None
+        dispatcher: str | None
+        supervision: Supervision | None
+        drain: Drain | None
+        env: Mapping[str, Any] | None
+        parent: ActorRef | None
+        stop_timeout: float | None
+
+
 __all__ = ["Spawns", "spawn_child"]
 
 
 class Spawns:
-    """Something that spawns actors."""
-
     __slots__ = ()
 
     if TYPE_CHECKING:
 
         @overload
-        def spawn(
-            self,
-            factory: Props[M, R],
-            /,
-            *,
-            name: str | None = None,
-            mailbox: MailboxConfig | None = None,
-            dispatcher: str | None = None,
-            supervision: Supervision | None = None,
-            drain: Drain | None = None,
-            env: Mapping[str, Any] | None = None,
-            parent: ActorRef | None = None,
-            stop_timeout: float | None = None,
-        ) -> ActorRef[M, R]: ...
+        def spawn(self, factory: Props[M, R], /, **options: Unpack[SpawnOptions]) -> ActorRef[M, R]: ...
         @overload
         def spawn(self, factory: Callable[P, Actor[M, R]], /, *args: P.args, **kwargs: P.kwargs) -> ActorRef[M, R]: ...
         @overload
@@ -88,34 +84,10 @@ class Spawns:
         ) -> ActorRef[M, R]: ...
         @overload
         def spawn(
-            self,
-            factory: Callable[[Context, M], object],
-            /,
-            *,
-            name: str | None = None,
-            mailbox: MailboxConfig | None = None,
-            dispatcher: str | None = None,
-            supervision: Supervision | None = None,
-            drain: Drain | None = None,
-            env: Mapping[str, Any] | None = None,
-            parent: ActorRef | None = None,
-            stop_timeout: float | None = None,
+            self, factory: Callable[[Context, M], object], /, **options: Unpack[SpawnOptions]
         ) -> ActorRef[M, Any]: ...
         @overload
-        def spawn(
-            self,
-            factory: Behavior,
-            /,
-            *,
-            name: str | None = None,
-            mailbox: MailboxConfig | None = None,
-            dispatcher: str | None = None,
-            supervision: Supervision | None = None,
-            drain: Drain | None = None,
-            env: Mapping[str, Any] | None = None,
-            parent: ActorRef | None = None,
-            stop_timeout: float | None = None,
-        ) -> ActorRef: ...
+        def spawn(self, factory: Behavior, /, **options: Unpack[SpawnOptions]) -> ActorRef: ...
         def spawn(self, factory: Any, /, *args: Any, **kwargs: Any) -> ActorRef:
             """Bring up an actor, and return its ref at once; nothing of it runs inside this call."""
             ...
@@ -135,5 +107,5 @@ def spawn_child(
     stop_timeout: float | None = None,
     **kwargs: Any,
 ) -> ActorRef:
-    """What `inspect.signature` says of `Context.spawn`, which passes its options on without looking at them."""
+    """The signature of `Context.spawn`, which passes its options on without looking at them."""
     raise NotImplementedError

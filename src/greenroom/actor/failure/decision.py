@@ -1,6 +1,6 @@
 """The failure decision: what becomes of an actor that failed, by its `Supervision`. Others carry it out.
 
-The decision is the runtime's own: no message passes, nobody is asked. A supervisor's child comes to rest
+The decision is the runtime's own: no message passes, and no actor is asked. A supervisor's child comes to rest
 instead, and the supervisor decides when it is told.
 """
 
@@ -10,38 +10,36 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.failure.askcycles import has_escalated
-from greenroom.actor.failure.escalationcycles import release_decider
-from greenroom.actor.failure.groups import join_group
 from greenroom.actor.failure.reports import FailureSource, describe, report, when
-from greenroom.actor.life import ending, starting
+from greenroom.actor.failure.siblings import leave_siblings, restart_with_siblings
+from greenroom.actor.life import starting, stopping
 from greenroom.actor.life.hooks import actor_of, executor_of
-from greenroom.actor.life.restarting import RestartOrder, waits_to_return
+from greenroom.actor.life.machine import STOP, Event
+from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spawnsite import note_spawn
+from greenroom.actor.messaging.cycles import has_escalated, release_decider
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
-from greenroom.actor.records.states import State
+from greenroom.actor.records.states import Stage
 from greenroom.errors import HandlerBroken, StartTimeout, WorkerLost
 from greenroom.errors.base import add_note, counted, in_words
 from greenroom.exits import ExitReason, ends_system
-from greenroom.policy.backoff import next_delay
 from greenroom.policy.directives import Directive, Scope
-from greenroom.policy.intensity import Window, elapsed
+from greenroom.policy.limits import Window
 from greenroom.policy.specs import Supervision
 
 if TYPE_CHECKING:
+    from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.messaging.ref import ActorRef
-    from greenroom.actor.records.ports import ActorHost
 
 __all__ = ["FailOrder", "decide_on_failure"]
 
-STARTING = State.STARTING.code
-RUNNING = State.RUNNING.code
-FAILED = State.FAILED.code
+STARTING = int(Stage.STARTING)
+RESTING = int(Stage.RESTING)
 
 
 class FailOrder(FailureSource):
-    """The order to fail with `cause`; `child` is the one that escalated, if that is why."""
+    """The order to fail with `cause`; `child` is the actor whose escalation that is, if any."""
 
     __slots__ = ("cause", "child", "incarnation", "settled", "why")
 
@@ -63,13 +61,13 @@ class FailOrder(FailureSource):
         if child is not None:
             # One that is STARTING here was cancelled in its start to hear of this, so it has failed in any case.
             is_settled = self.settled or self.incarnation != incarnation_of(cell.record)
-            if is_settled and cell.record.state != STARTING:
+            if is_settled and cell.record.stage != STARTING:
                 return  # another child has escalated too
-            if waits_to_return(cell.record):
-                life.order_stop(child._cell)  # there is nobody above it who could be restarted
+            if cell.record.stage == RESTING:
+                child._cell.order(STOP)  # no actor above it can be restarted
                 return
-        elif cell.loop.director is not None:
-            cell.loop.director.fails(cell, self.cause)
+        else:
+            cell.loop.world.failed(cell, self.cause)
         # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
         life.failed(cell, self, self.cause)
 
@@ -81,7 +79,6 @@ class FailOrder(FailureSource):
         return cause.__cause__ is self.cause or cause.ref == self.child
 
     def is_told(self) -> bool:
-        """Whether it is a child's."""
         return self.child is not None
 
     def __str__(self) -> str:
@@ -92,26 +89,26 @@ class FailOrder(FailureSource):
         return self.why if self.child is None else f"because {self.child} escalated"
 
 
-def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message: object, cause: BaseException) -> None:
-    """An actor has failed: see to it that what should become of it does."""
+def decide_on_failure(life: Lifecycle, cell: Cell, record: ActorRecord, message: object, cause: BaseException) -> None:
+    """Describe the failure of an actor, decide, and carry the decision out."""
     extras = record.ensure_extras()
     restart_state = restart_state_of(record)
-    if restart_state.resting or restart_state.comes_back or restart_state.escalated:
+    if not life.may(record, Event.FAIL):
         return  # it has failed already, and something is being done about it
-    was_running = record.state != STARTING
+    was_running = record.stage != STARTING
     if isinstance(cause, AttributeError) and cause.name == "ctx" and not was_running:
         add_note(cause, "An actor has its `ctx` from `pre_start` on, not in `__init__`.")
-    restart_state.is_misfit = not was_running and note_spawn(cell, record, cause)
+    restart_state.bad_arguments = not was_running and note_spawn(cell, record, cause)
     restart_state.failure = describe(cell, record, message, cause, was_running)
     restart_state.last_failure = in_words(cause)
     restart_state.reported = False
     if not was_running:
         extras.never_ran = restart_state.running_since is None and restart_state.incarnation == 1
         starting.tell_started(extras, cause)
-    if record.state != FAILED:
-        life.enter(record, FAILED)
+    life.advance(cell, record, Event.FAIL)
     reason = ExitReason.of(cause)
-    if extras.ending is not None or ends_system(cause) or _must_end(life, cell, record, reason):
+    is_told_to_stop = life.is_told_to_stop(cell) and not stopping.is_wanted_back(record, reason)
+    if record.reason is not None or ends_system(cause) or is_told_to_stop or stopping.must_end(life, record):
         _stop(life, cell, record, reason, "it is ending anyway")
     elif restart_state.supervisor is not None:
         _leave_it_to_supervisor(life, cell, record, restart_state, reason)
@@ -119,37 +116,20 @@ def decide_on_failure(life: ActorHost, cell: Cell, record: ActorRecord, message:
         _decide(life, cell, record, restart_state, cause)
 
 
-def _must_end(life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason) -> bool:
-    """Whether nothing but its end can come: it, its parent or the whole system is about to."""
-    if life.closed or (life.is_told_to_stop(cell) and not _is_kept(record, reason)):
-        return True
-    parent = cell.ref._parent
-    return parent is not None and parent._cell.record.phase != ending.NONE
-
-
-def _is_kept(record: ActorRecord, reason: ExitReason) -> bool:
-    """Whether its supervisor wants it back after such an end."""
-    restart_state = restart_state_of(record)
-    return (
-        restart_state.supervisor is not None and not restart_state.final and restart_state.supervisor.wants(reason.kind)
-    )
-
-
 def _leave_it_to_supervisor(
-    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, reason: ExitReason
+    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, reason: ExitReason
 ) -> None:
-    if not _is_kept(record, reason):
+    if not stopping.is_wanted_back(record, reason):
         _stop(life, cell, record, reason, "it is not to be restarted")
     else:
-        record.ensure_extras().ending = reason
-        restart_state.comes_back = True
+        record.reason = reason
+        life.advance(cell, record, Event.DECIDED_RESTART)
         life.forget_stops(cell)
-        cell.hold()
         cell.order(RestartOrder(reason.cause, failed=True))
 
 
 def _decide(
-    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
+    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
 ) -> None:
     supervision: Supervision = record.settings().supervision
     directive = _directive(life, cell, supervision, cause)
@@ -162,15 +142,12 @@ def _decide(
         why = _why_not(cell, restart_state, supervision)
         if why:
             directive = supervision.on_limit
-    remedy = _remedy(record, restart_state, supervision) if why and not restart_state.is_misfit else ""
+    remedy = _remedy(record, restart_state, supervision) if why and not restart_state.bad_arguments else ""
     if directive is Directive.RESTART:
         _restart(life, cell, record, restart_state, supervision, cause)
     elif directive is Directive.RESUME:
         report(cell, restart_state, "it goes on with the next message", 0.0)
-        _, restart_state.streak = next_delay(
-            None, restart_state.streak, _ran(cell, restart_state), supervision.within, 0.5
-        )
-        restart_state.quiet_time = supervision.within
+        restart_state.delays.next(None, restart_state.ran(cell.loop.now()), supervision.within, life.system.random)
         _resume(life, record)
     elif directive is Directive.ESCALATE:
         _escalate(life, cell, record, restart_state, cause, why, remedy)
@@ -179,14 +156,14 @@ def _decide(
 
 
 def _is_lost(record: ActorRecord) -> bool:
-    """Whether the process that the actor was in is gone, and the actor with it."""
+    """Whether the worker process of the actor is gone."""
     executor = executor_of(record)
     return executor is not None and executor.has_lost_actor()
 
 
 def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) -> str:
-    """Note a restart; why there must not be one, if there must not."""
-    if restart_state.is_misfit:
+    """Count a restart; why it may not be, or an empty text."""
+    if restart_state.bad_arguments:
         return "its arguments do not fit its constructor, so a restart is of no use: "
     if restart_state.window is None:
         restart_state.window = Window(supervision.max_restarts, supervision.within)
@@ -198,7 +175,7 @@ def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) 
 
 
 def _remedy(record: ActorRecord, restart_state: RestartState, supervision: Supervision) -> str:
-    """What to do about an actor that came to its limit."""
+    """What the user can do about an actor that reached its limit."""
     failure = restart_state.failure
     assert failure is not None
     name = type(failure.cause).__name__
@@ -218,38 +195,37 @@ def _remedy(record: ActorRecord, restart_state: RestartState, supervision: Super
     )
 
 
-def _directive(life: ActorHost, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
-    """What the strategy says; one that cannot say hands the failure on, with a note of its own."""
+def _directive(life: Lifecycle, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
+    """The directive of the actor's strategy; ESCALATE, with a note, if the strategy itself raises."""
     try:
         return supervision.directive_for(cause)
     except BaseException as exc:
         if ends_system(exc):
-            life.port.fail(exc)
+            life.system.fail(exc)
             return Directive.STOP
-        if life.loop.director is not None:
-            life.loop.director.hook_raised(cell, "strategy", exc)
+        life.loop.world.hook_raised(cell, "strategy", exc)
         add_note(cause, f"Greenroom: its `strategy` could not decide, so it is escalated: {in_words(exc)}")
         return Directive.ESCALATE
 
 
 def _stop(
-    life: ActorHost, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str, remedy: str = ""
+    life: Lifecycle, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str, remedy: str = ""
 ) -> None:
     restart_state = restart_state_of(record)
     queued = cell.queued()
     if queued:
         decision = f"{decision}, with {counted(queued, 'message')} queued"
     report(cell, restart_state, decision, 0.0, always=True, remedy=remedy)
-    _leave_group(restart_state, record)
-    extras = record.ensure_extras()
-    if extras.ending is None:
-        extras.ending = reason
+    leave_siblings(restart_state)
+    if record.reason is None:
+        record.reason = reason
+    life.advance(cell, record, Event.DECIDED_STOP)
     if not life.is_told_to_stop(cell):  # a second order would find it resting, if it is to come back
-        life.order_stop(cell)
+        cell.order(STOP)
 
 
 def _restart(
-    life: ActorHost,
+    life: Lifecycle,
     cell: Cell,
     record: ActorRecord,
     restart_state: RestartState,
@@ -257,28 +233,18 @@ def _restart(
     cause: BaseException,
 ) -> None:
     now = cell.loop.now()
-    chance = life.port.random.random() if supervision.backoff is not None and supervision.backoff.jitter else 0.5
-    ran = _ran(cell, restart_state)
-    delay, restart_state.streak = next_delay(supervision.backoff, restart_state.streak, ran, supervision.within, chance)
-    restart_state.quiet_time = supervision.within
+    ran = restart_state.ran(now)
+    delay = restart_state.delays.next(supervision.backoff, ran, supervision.within, life.system.random)
     due = restart_state.due = now + delay
-    restart_state.comes_back = True
+    life.advance(cell, record, Event.DECIDED_RESTART)
     who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
     report(cell, restart_state, f"it is restarted{who} {when(delay)}", delay)
-    cell.hold()
-    join_group(life, record, supervision.scope, cause, due)
-    cell.order(RestartOrder(cause, restart_state.group, failed=True))
-
-
-def _ran(cell: Cell, restart_state: RestartState) -> float | None:
-    """How long the actor had run when it failed; None if it was not running, or nobody knows since when."""
-    if restart_state.failure is None or not restart_state.failure.was_running or restart_state.running_since is None:
-        return None
-    return elapsed(restart_state.running_since, cell.loop.now())
+    restart_with_siblings(life, record, supervision.scope, cause, due)
+    cell.order(RestartOrder(cause, failed=True))
 
 
 def _escalate(
-    life: ActorHost,
+    life: Lifecycle,
     cell: Cell,
     record: ActorRecord,
     restart_state: RestartState,
@@ -288,60 +254,48 @@ def _escalate(
 ) -> None:
     parent = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
-    report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, not restart_state.spared, remedy)
-    _leave_group(restart_state, record)
+    report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, not restart_state.was_escalated, remedy)
+    leave_siblings(restart_state)
     add_note(cause, f"Greenroom: escalated by {cell.name()}")
-    restart_state.escalated = True
     # How it will have ended, unless its parent is resumed and it with it.
-    record.ensure_extras().ending = ExitReason.of(cause)
-    cell.hold()
+    record.reason = ExitReason.of(cause)
+    life.advance(cell, record, Event.DECIDED_ESCALATE)
     if life.loop.hooks.escalated:
         life.loop.hooks.emit("escalated", cell.ref, cause)
     if parent is None:
-        life.port.fail(cause)
+        life.system.fail(cause)
     else:
         restart_state.escalation = life.request_failure(parent._cell, cause, cell.ref)
         release_decider(parent._cell)
 
 
-def _leave_group(restart_state: RestartState, record: ActorRecord) -> None:
-    """It is not restarted with its siblings: those go on without it."""
-    if restart_state.group is not None:
-        restart_state.group.lose(record)
-
-
-def _resume(life: ActorHost, record: ActorRecord) -> None:
-    """Go on as before; those below that had escalated go on too. One whose start failed is started again."""
+def _resume(life: Lifecycle, record: ActorRecord) -> None:
+    """Resume an actor, and those below it that had escalated; one whose start failed is started again."""
     waiting = [record]
     while waiting:
         record = waiting.pop()
         restart_state = restart_state_of(record)
-        restart_state.spared = restart_state.escalated
-        restart_state.escalated = False
+        restart_state.was_escalated = has_escalated(record)
         if restart_state.escalation is not None:
             restart_state.escalation.settled = True
             restart_state.escalation = None
-        record.ensure_extras().ending = None
+        record.reason = None
         failure = restart_state.failure
         is_gone = failure is not None and (not failure.was_running or _is_lost(record))
-        if failure is not None and (is_gone or (restart_state.spared and record.ensure_extras().orderly)):
+        if failure is not None and (is_gone or (restart_state.was_escalated and record.ensure_extras().orderly)):
             _start_over(life, record.cell, record, restart_state, failure.cause)
             continue
-        life.enter(record, RUNNING)
+        life.advance(record.cell, record, Event.DECIDED_RESUME)
         restart_state.running_since = record.cell.loop.now()
         restart_state.failure = None  # its traceback holds on to the handler's frame
-        life.clear_deadline(record)
-        record.cell.release()
         if record.child_list is not None:
             waiting.extend(child for child in record.child_list.records() if has_escalated(child))
 
 
 def _start_over(
-    life: ActorHost, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
+    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
 ) -> None:
-    """One whose start failed, or a supervisor that gave up, cannot go on: that is a restart like any other, but nobody
-    is left to escalate to.
-    """
+    """Restart an actor that cannot go on: its start failed, or it is a supervisor that gave up. It cannot escalate."""
     supervision: Supervision = record.settings().supervision
     why = _why_not(cell, restart_state, supervision)
     if why:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.failure.reports import LOG_PERIOD, LOGGED_PER_PERIOD
 from greenroom.actor.life.hooks import actor_of, executor_of
 from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.question import Question
@@ -25,7 +24,7 @@ from greenroom.errors import (
     WorkerLost,
 )
 from greenroom.errors.base import in_words
-from greenroom.runtimelog import RuntimeLog
+from greenroom.runtimelog import LogLimit, RuntimeLog
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
@@ -39,7 +38,7 @@ _NEVER_ANSWERS = (HandlerAbandoned, InternalError, NotAnActor, NoThread, NotAwai
 
 
 def is_refusal(cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
-    """Whether `cause`, let out by a message's handler, is one of the actor's answers; report it if nobody hears."""
+    """Whether `cause`, raised by a message's handler, is one of the actor's answers; log it if no asker waits."""
     record = cell.record
     if not isinstance(record, ActorRecord):
         return False
@@ -72,38 +71,17 @@ def declared_as(record: ActorRecord, cause: BaseException) -> type[Exception] | 
 
 
 def is_heard(sender: object) -> bool:
-    """Whether somebody waits for the answer: not if it was told, or the handler has replied or forwarded it."""
+    """Whether an asker waits: the message was asked, and the handler has not replied or forwarded it."""
     return isinstance(sender, Question) and not sender.replied and not sender.done()
-
-
-class RefusalLog:
-    """How many refusals of one actor were logged in the present period, and how many were not."""
-
-    __slots__ = ("_began", "_logged", "unlogged")
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-        self._logged = 0
-        self.unlogged = 0
-
-    def has_room(self, now: float) -> bool:
-        """Whether one more may be logged."""
-        if self._began is None or now - self._began >= LOG_PERIOD:
-            self._began = now
-            self._logged = 0
-        self._logged += 1
-        return self._logged <= LOGGED_PER_PERIOD
 
 
 def report_refusal(cell: Cell, record: ActorRecord, message_type: str, cause: BaseException, declared: str) -> None:
     """Log a refusal that no asker hears."""
-    director = cell.loop.director
-    if director is not None:
-        director.declines(cell, cause)
+    cell.loop.world.declined(cell, cause)
     extras = record.ensure_extras()
     if extras.refusal_log is None:
-        extras.refusal_log = RefusalLog()
-    log: RefusalLog = extras.refusal_log
+        extras.refusal_log = LogLimit()
+    log: LogLimit = extras.refusal_log
     if not log.has_room(cell.loop.now()):
         log.unlogged += 1
         return

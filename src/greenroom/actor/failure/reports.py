@@ -1,4 +1,4 @@
-"""Telling people of failures: one log record each, with what they need to act on it.
+"""Reports of failures: one log record each, with what a reader needs to act on it.
 
 An actor that fails again and again fills no log: after a few records in a period of the system's clock the rest are
 counted, and the count stands in the next record. What ends an actor, or goes further up, is always told.
@@ -23,17 +23,13 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.actor.records.record import ActorRecord
 
-__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "FailureSource", "describe", "report", "report_undecided", "when"]
+__all__ = ["FailureSource", "describe", "report", "report_undecided", "when"]
 
 _log = RuntimeLog()
 
-LOGGED_PER_PERIOD = 5
-LOG_PERIOD = 10.0
-"""Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` failures of one actor are logged one by one."""
-
 
 class FailureSource:
-    """An order that can say, when it fails an actor, what that was about."""
+    """An order or notice that says, as text, what a failure in handling it was about."""
 
     __slots__ = ()
 
@@ -43,7 +39,6 @@ class FailureSource:
 
 
 def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseException, was_running: bool) -> Failure:
-    """What there is to know of a failure, at the moment it happens."""
     visits = cell.loop.visits
     restart_state = restart_state_of(record)
     message_type = None
@@ -59,7 +54,8 @@ def describe(cell: Cell, record: ActorRecord, message: object, cause: BaseExcept
         else:
             message_type = type(message).__name__
             activity = f"on {message_type}" if not isinstance(message, Signal) else f"on the signal {message_type}"
-    return Failure(cause, activity, message_type, took, restart_state.incarnation, was_running, is_told)
+    incarnation = restart_state.incarnation
+    return Failure(cause, activity, message_type, took, incarnation, was_running, is_told, cause.__traceback__)
 
 
 def report(
@@ -76,10 +72,11 @@ def report(
     """
     failure = restart_state.failure
     restart_state.reported = True
-    if failure is None or not (_has_room(cell, restart_state) or always):
-        restart_state.not_logged += 1
+    log = restart_state.log
+    if failure is None or not (log.has_room(cell.loop.now()) or always):
+        log.unlogged += 1
         return
-    unlogged, restart_state.not_logged = restart_state.not_logged, 0
+    unlogged, log.unlogged = log.unlogged, 0
     path = cell.name()
     were = "was" if unlogged == 1 else "were"
     before = f" ({counted(unlogged, 'failure')} before this one {were} not logged)" if unlogged else ""
@@ -87,7 +84,7 @@ def report(
     after = f" after {_duration(failure.handling_time)}" if failure.message_type is not None else ""
     is_again = _is_again(failure, restart_state)
     where = f" ({_place(failure)}, as before)" if is_again else ""
-    with suppress(Exception):  # whoever cannot log a failure must not decide what becomes of the actor
+    with suppress(Exception):  # a failure to log must not decide what becomes of the actor
         _log.error(
             "%s failed %s%s%s: %s%s; %s%s%s",
             path,
@@ -116,7 +113,7 @@ def report(
 def _origin(failure: Failure, is_again: bool) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
     """Where it was raised, once: not where another record has it already, with what it came from.
 
-    That a worker is gone was found out by the runtime itself, and nobody wants to know where.
+    That a worker is gone was found out by the runtime itself: where is of no interest.
     """
     cause = failure.cause
     if isinstance(cause, WorkerLost) and cause.__cause__ is None:
@@ -128,7 +125,7 @@ def _origin(failure: Failure, is_again: bool) -> tuple[type[BaseException], Base
 
 
 def _is_again(failure: Failure, restart_state: RestartState) -> bool:
-    """Whether the failure comes from where the last one came from, which was logged a moment ago."""
+    """Whether the failure comes from the same lines as the last one that was logged."""
     cause = failure.cause
     if isinstance(cause.__cause__, ShownElsewhere):
         place = hash((type(cause), str(cause.__cause__)))
@@ -137,7 +134,7 @@ def _is_again(failure: Failure, restart_state: RestartState) -> bool:
         place = hash((type(cause), *((frame.f_code.co_filename, line) for frame, line in frames)))
     else:
         return False
-    last, restart_state.place = restart_state.place, place
+    last, restart_state.log.place = restart_state.log.place, place
     return place == last
 
 
@@ -146,25 +143,14 @@ def _place(failure: Failure) -> str:
     return f"{file}:{line}" if file else "in the same place"
 
 
-def _has_room(cell: Cell, restart_state: RestartState) -> bool:
-    """Whether another record of this actor may be logged in the present period."""
-    now = cell.loop.now()
-    if restart_state.log_period_began is None or now - restart_state.log_period_began >= LOG_PERIOD:
-        restart_state.log_period_began = now
-        restart_state.logged = 0
-        restart_state.place = None
-    restart_state.logged += 1
-    return restart_state.logged <= LOGGED_PER_PERIOD
-
-
 def report_undecided(cell: Cell, restart_state: RestartState) -> None:
-    """An actor ends before anybody has decided about its failure."""
+    """Report the failure of an actor that ends before the decision about it."""
     if not restart_state.reported:
         report(cell, restart_state, "it ends with its parent", 0.0, always=True)
 
 
 def _duration(seconds: float) -> str:
-    """A length of time as people say it.
+    """A length of time for people.
 
     >>> _duration(0.00042), _duration(0.0123), _duration(4.2)
     ('0.42 ms', '12.3 ms', '4.2 s')
@@ -173,5 +159,4 @@ def _duration(seconds: float) -> str:
 
 
 def when(delay: float) -> str:
-    """How soon that is, in words."""
     return f"in {delay:.3g} s" if delay > 0.0 else "at once"

@@ -11,19 +11,21 @@ from collections.abc import Awaitable, Callable, Generator
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.behavior import is_generator, refuse_returned_generator
+from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
-from greenroom.actor.messaging.signals import Signal
+from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Signal, Terminated
 from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.relations import links_of, monitors_of
+from greenroom.errors import DeathPact, LinkBroken
 from greenroom.exits import ends_system
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from greenroom.actor.records.parts import ExecutorPort
+    from greenroom.actor.offload.executor import Executor
 
 __all__ = [
     "HANDLE",
@@ -32,10 +34,10 @@ __all__ = [
     "Procedure",
     "actor_of",
     "attempt",
-    "attempt_hook",
     "begin",
     "call",
     "call_hook",
+    "deliver_notice",
     "do",
     "executor_of",
     "hand_to_actor",
@@ -83,24 +85,24 @@ async def _go_on(procedure: Procedure, awaitable: Awaitable[object], ending: Act
 
 
 def actor_of(record: ActorRecord) -> object:
-    """The user's actor, whatever it has become since; for actors that are functions, their context."""
+    """The user's instance, whatever the actor has become since; the context, if the actor is a function."""
     extras = record.extras
     return extras.behaviors[0].subject if extras is not None and extras.behaviors else record.cell.subject
 
 
-def executor_of(record: ActorRecord) -> ExecutorPort | None:
-    """Where the actor's code runs, if that is not on its loop's own thread."""
+def executor_of(record: ActorRecord) -> Executor | None:
+    """The executor of the actor's code, if that does not run on the loop's own thread."""
     return None if record.extras is None else record.extras.executor
 
 
-def executor_for(record: ActorRecord, function: Callable[..., object]) -> ExecutorPort | None:
-    """Where one of the actor's functions is to be called, if that is not here."""
+def executor_for(record: ActorRecord, function: Callable[..., object]) -> Executor | None:
+    """The executor that is to call `function`, or None if the loop calls it."""
     executor = executor_of(record)
     return None if executor is None or executor.runs_on_loop(function) else executor
 
 
 class Hook:
-    """One of the actor's methods, by name: for those who have the actor itself in another process."""
+    """A method of an actor in another process, by name."""
 
     __slots__ = ("name",)
 
@@ -116,13 +118,12 @@ SIGNAL = Hook("signal")
 
 
 def method_of(record: ActorRecord, actor: object, name: str) -> Callable[..., object]:
-    """A method of the user's actor, for `do`."""
     executor = executor_of(record)
     return getattr(actor, name) if executor is None or not executor.is_remote else Hook(name)
 
 
 def call(record: ActorRecord, function: Callable[..., object], *arguments: object) -> Procedure:
-    """Call a user's function, wherever the actor's code runs; what it returns, even if that is to be awaited."""
+    """Call a user's function where the actor's code runs; its result is not awaited."""
     executor = executor_for(record, function)
     if executor is None:
         return function(*arguments)
@@ -130,7 +131,7 @@ def call(record: ActorRecord, function: Callable[..., object], *arguments: objec
 
 
 def do(record: ActorRecord, function: Callable[..., object], *arguments: object) -> Procedure:
-    """The same; what it returns is awaited, if it can be."""
+    """Call a user's function where the actor's code runs, and await its result if it can be."""
     executor = executor_for(record, function)
     result = function(*arguments) if executor is None else (yield executor.call(record.cell, function, arguments, True))
     if isawaitable(result):
@@ -139,7 +140,7 @@ def do(record: ActorRecord, function: Callable[..., object], *arguments: object)
 
 
 def hand_to_actor(record: ActorRecord, message: object) -> object:
-    """Have something that is no ordinary message handled like one: what that returns, or the rest of it."""
+    """Have a notice handled like a message: the handler's result, or a coroutine that is the rest of it."""
     cell = record.cell
     executor = executor_of(record)
     if executor is None:
@@ -150,13 +151,13 @@ def hand_to_actor(record: ActorRecord, message: object) -> object:
 
 
 def _handle_there(cell: Cell, message: object) -> object:
-    """What its handler returns; what it becomes by that, it becomes where its code runs."""
+    """The handler's result, after the behavior it returned has been taken on where the code runs."""
     handler, subject = cell.code()
     return cell.loop.host.absorb(cell, handler(subject, message))
 
 
 def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:
-    """Call the hook `name` if the actor has it, then `on_signal`; the last result that is not None."""
+    """Call the hook `name` if the actor has it, then `on_signal`; the last result other than None."""
     result = None
     actor = actor_of(record)
     if isinstance(actor, Actor):
@@ -175,7 +176,7 @@ def call_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object
 
 
 def rest_of_hook(record: ActorRecord, name: str, signal: Signal, result: object) -> Procedure:
-    """The rest of `call_hook`, where the hook itself has been called and has returned something."""
+    """The rest of `call_hook`, after the hook itself has returned `result`."""
     if isawaitable(result):
         result = yield result
     _refuse_generator(record, name, result)
@@ -185,7 +186,7 @@ def rest_of_hook(record: ActorRecord, name: str, signal: Signal, result: object)
 
 
 def rest_of_signal(record: ActorRecord, result: object) -> Procedure:
-    """The same, where `on_signal` has returned something."""
+    """The rest of `call_hook`, after `on_signal` has returned `result`."""
     if isawaitable(result):
         yield result
 
@@ -196,7 +197,7 @@ def _refuse_generator(record: ActorRecord, name: str, result: object) -> None:
 
 
 def inspect(record: ActorRecord, items: tuple[str, ...], tell: Callable[..., object]) -> Procedure:
-    """Ask the actor's `inspect` what it shows of itself: `tell(shown)`, or `tell(None, cause)` if it raises."""
+    """Call the actor's `inspect`: `tell(shown)`, or `tell(None, cause)` if it raises."""
     actor = actor_of(record)
     try:
         method = method_of(record, actor, "inspect") if isinstance(actor, Actor) else None
@@ -205,13 +206,8 @@ def inspect(record: ActorRecord, items: tuple[str, ...], tell: Callable[..., obj
         tell(None, exc)
 
 
-def attempt_hook(record: ActorRecord, name: str, signal: Signal, *arguments: object) -> Procedure:
-    """Call a hook of an actor that is ending or being restarted: what it raises is logged, and that goes on."""
-    yield from attempt(record, name, call_hook(record, name, signal, *arguments))
-
-
 def attempt(record: ActorRecord, name: str, procedure: Procedure) -> Procedure:
-    """Do what a hook of an actor that is ending wants: what it raises is logged, and that goes on."""
+    """Run a hook of an actor that is ending or restarted: what the hook raises is logged, and changes nothing."""
     try:
         yield from procedure
     except BaseException as exc:
@@ -220,12 +216,78 @@ def attempt(record: ActorRecord, name: str, procedure: Procedure) -> Procedure:
         hook_raised(record, name, exc)
 
 
-def hook_raised(record: ActorRecord, name: str, cause: BaseException) -> None:
-    """Say that a hook of an actor that is ending raised, in the log, and to the simulation if there is one."""
+def hook_raised(
+    record: ActorRecord, name: str, cause: BaseException, told: str = "{} of %s raised, which changes nothing"
+) -> None:
+    """Log what a hook of an actor that is ending raised, and tell its world."""
     fields = record.cell.loop.host.log_fields(record.cell)
-    _log.exception("%s of %s raised, which changes nothing", name, record.cell.name(), extra=fields)
-    director = record.cell.loop.director
-    if director is not None:
-        director.hook_raised(record.cell, name, cause)
+    _log.exception(told.format(name), record.cell.name(), extra=fields)
+    record.cell.loop.world.hook_raised(record.cell, name, cause)
     if ends_system(cause):
-        record.cell.loop.host.port.fail(cause)
+        record.cell.loop.host.system.fail(cause)
+
+
+# -- notices
+
+
+def deliver_notice(record: ActorRecord, notice: object) -> object:
+    """Hand a notice to the actor, unless it has been taken back meanwhile; what the hook or handler returns."""
+    if isinstance(notice, Terminated):
+        return deliver_terminated(record, notice)
+    if isinstance(notice, ChildTerminated):
+        return begin(call_hook(record, "on_child_terminated", notice, notice.ref, notice.cause))
+    if isinstance(notice, Exit):
+        return deliver_exit(record, notice)
+    if isinstance(notice, Down):
+        monitors = monitors_of(record).own
+        if monitors.get(notice.mref) is not notice:
+            return None
+        del monitors[notice.mref]
+    elif isinstance(notice, ReceiveTimeout):
+        receive_timer = record.ensure_extras().receive_timer
+        if receive_timer is None or not receive_timer.is_still_quiet():
+            return None
+    return hand_to_actor(record, notice)
+
+
+def deliver_terminated(record: ActorRecord, notice: Terminated) -> object:
+    """Hand over that a watched actor has ended, unless this one has ceased to watch."""
+    target = notice.ref._cell
+    watching = record.ensure_extras().watching
+    watch = watching.get(target)
+    if watch is None or watch.notice is not notice:
+        return None
+    del watching[target]
+    if watch.message is not None:
+        record.cell.loop.visits.show(watch.message)
+        return hand_to_actor(record, watch.message)
+    return begin(_call_on_terminated(record, notice))
+
+
+def _call_on_terminated(record: ActorRecord, notice: Terminated) -> Procedure:
+    result = yield from call_hook(record, "on_terminated", notice, notice.ref, notice.cause)
+    actor = actor_of(record)
+    has_hook = isinstance(actor, Actor) and "on_terminated" in class_info_of(type(actor)).hooks
+    # Without an `on_terminated`, `on_signal` must have returned a behavior.
+    if not has_hook and (not isinstance(result, BehaviorBase) or result.unhandled):
+        raise DeathPact(record.cell.ref, notice.ref, notice.reason) from notice.cause
+    return result
+
+
+def deliver_exit(record: ActorRecord, notice: Exit) -> object:
+    """Hand over that a linked actor has ended, or fail with it."""
+    links = links_of(record)
+    target = notice.ref._cell
+    if links.peers.get(target) is not notice:
+        return None
+    del links.peers[target]
+    if links.traps_exits:
+        return hand_to_actor(record, notice)
+    if not notice.reason.abnormal:
+        return None
+    cause = notice.reason.cause
+    if cause is None:
+        cause = LinkBroken(record.cell.ref, notice.ref, notice.reason)
+    # Not raised: each time it is, an exception's traceback grows, and this one may pass many actors.
+    record.cell.loop.host.failed(record.cell, notice, cause)
+    return None

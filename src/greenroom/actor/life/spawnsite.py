@@ -37,23 +37,23 @@ _PACKAGE = __file__.rpartition(f"actor{os.sep}life")[0]
 
 
 def note_spawn(cell: Cell, record: ActorRecord, cause: BaseException) -> bool:
-    """The start of an actor failed with `cause`: let that say where the actor was spawned, and if that was wrong.
+    """Note in `cause`, with which a start failed, where the actor was spawned, and whether its arguments were wrong.
 
-    Returns whether it was: then no other start would fare better.
+    Returns whether they were: then no other start would fare better.
     """
     restart_state = restart_state_of(record)
     if type(cell.subject) is tuple:  # nothing of the actor has been made
         restart_state.spawned_at = _describe(cell.subject)
-    misfit = _misfit(record.spec, record.args, cause)
-    if misfit and (cause.__traceback__ is None or _ends_in_runtime(cause)):
+    wrong = _wrong_arguments(record.spec, record.args, cause)
+    if wrong and (cause.__traceback__ is None or _ends_in_runtime(cause)):
         set_traceback(cause, None)  # it was not raised in a line of the user's
     if restart_state.spawned_at is None:
-        where = f"Greenroom: {misfit}" if misfit else ""
+        where = f"Greenroom: {wrong}" if wrong else ""
     else:
-        where = f"Greenroom: {misfit or 'it was spawned'} here:\n{restart_state.spawned_at}"
+        where = f"Greenroom: {wrong or 'it was spawned'} here:\n{restart_state.spawned_at}"
     if where:
         add_note(cause, where)
-    return bool(misfit)
+    return bool(wrong)
 
 
 def _describe(site: SpawnSite) -> str | None:
@@ -69,7 +69,7 @@ def _describe(site: SpawnSite) -> str | None:
     return f'  File "{code.co_filename}", line {line}, in {code.co_name}' + (f"\n    {source}" if source else "")
 
 
-def _misfit(spec: ActorSpec, args: tuple[object, ...], cause: BaseException) -> str:
+def _wrong_arguments(spec: ActorSpec, args: tuple[object, ...], cause: BaseException) -> str:
     """What was spawned, and what the constructor takes, if that does not fit; empty if it does."""
     if not isinstance(cause, TypeError) or spec.kind not in (CLASS, MAKER):
         return ""
@@ -88,7 +88,7 @@ def _misfit(spec: ActorSpec, args: tuple[object, ...], cause: BaseException) -> 
 
 
 def _taken(spec: ActorSpec, args: tuple[object, ...], signature: inspect.Signature) -> str:
-    """What may have been meant for the constructor, and was taken for an option of `spawn`."""
+    """A hint, if a missing argument of the constructor was taken for an option of `spawn`."""
     with suppress(TypeError):
         given = signature.bind_partial(*args, **spec.kwargs).arguments
         names = [name for name, one in signature.parameters.items() if one.kind in _BY_KEYWORD and name in OPTIONS]
@@ -110,7 +110,7 @@ def _short(value: object) -> str:
 
 
 def _ends_in_runtime(cause: BaseException) -> bool:
-    """Whether the last frame of its traceback is one of the runtime's: the call itself failed."""
+    """Whether the traceback's last frame is one of the runtime's: the call itself failed."""
     traceback = cause.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -64,7 +64,7 @@ _METHODS = (*HOOKS, "receive", "inspect", "snapshot", "restore")
 
 
 class ActorClassInfo:
-    """What there is to know of an actor class, found out once."""
+    """What the runtime knows of an actor class, found out once."""
 
     __slots__ = (
         "actor_class",
@@ -92,21 +92,21 @@ class ActorClassInfo:
         self.ambiguous = _ambiguous(actor_class)
         self.label = (actor_class.__name__,)
         self.handler = _handler_of(actor_class)
-        # Again: somebody's `__init_subclass__` may not have called the one of Actor.
+        # Again: an `__init_subclass__` of the user's may not have called the one of Actor.
         self.answers = require_answers(actor_class.answers, f"{actor_class.__name__}.answers")
         self.hooks = frozenset(name for name in HOOKS if _has_own(actor_class, name))
         for name in self.hooks:
             _require_signature(actor_class, name)
         for name in _METHODS:
             refuse_generator(getattr(actor_class, name), f"{actor_class.__name__}.{name}")
+        self.has_on_signal = "on_signal" in self.hooks
         self.has_pre_start = "pre_start" in self.hooks
         self.has_post_start = "post_start" in self.hooks
         self.has_pre_stop = "pre_stop" in self.hooks
         self.has_post_stop = "post_stop" in self.hooks
-        self.has_on_signal = "on_signal" in self.hooks
         # Whether nothing but its constructor has to run before its first message, and nothing after its last.
-        self.starts_plainly = not (self.has_pre_start or self.has_post_start or self.has_on_signal)
-        self.ends_plainly = not (self.has_pre_stop or self.has_post_stop or self.has_on_signal)
+        self.starts_plainly = self.hooks.isdisjoint(("pre_start", "post_start", "on_signal"))
+        self.ends_plainly = self.hooks.isdisjoint(("pre_stop", "post_stop", "on_signal"))
         # Whether it would do anything when a child has ended.
         self.cares_for_children = "on_child_terminated" in self.hooks or self.has_on_signal
         # Whether it has something to hand on to its next incarnation.
@@ -119,7 +119,7 @@ class ActorClassInfo:
 
 
 class ActorSpec:
-    """A factory and its keyword arguments; `class_info` is known from the start if the factory is an actor class."""
+    """A factory and its keyword arguments; an actor class has its `class_info`."""
 
     __slots__ = ("class_info", "factory", "kind", "kwargs", "label")
 
@@ -134,12 +134,12 @@ class ActorSpec:
         self.label = (label_of(factory),) if class_info is None else class_info.label
 
     def is_proven(self) -> bool:
-        """Whether there is nothing to make, or its class has made one without arguments before."""
+        """Whether the spawn site need not be noted: there is nothing to make, or it has been made before."""
         return self.kind == HANDLER if self.class_info is None else self.class_info.proven
 
 
 def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]) -> ActorSpec:
-    """Understand what was given to `spawn`, or say what is wrong with it."""
+    """Understand the arguments of a spawn, or raise what is wrong with them."""
     if isinstance(factory, type) and issubclass(factory, Actor):
         class_info = class_info_of(factory)
         return ActorSpec(CLASS, factory, kwargs, class_info) if kwargs else class_info.spec
@@ -165,7 +165,7 @@ def spec_of(factory: object, args: tuple[object, ...], kwargs: dict[str, object]
 
 
 def args_of(factory: Any, args: tuple[object, ...]) -> tuple[object, ...]:
-    """What the constructor gets: `args`, unless `factory` has its arguments already."""
+    """The constructor's arguments: `args`, unless `factory` holds its own."""
     while isinstance(factory, Props):
         factory, args = factory.factory, factory.args
     return args
@@ -209,7 +209,6 @@ def _ambiguous(actor_class: type) -> frozenset[str]:
 
 
 def class_info_of(actor_class: type[Actor]) -> ActorClassInfo:
-    """What there is to know of `actor_class`."""
     known: ActorClassInfo | None = actor_class.__greenroom_class_info__
     if known is None or known.actor_class is not actor_class:  # its base's
         known = actor_class.__greenroom_class_info__ = ActorClassInfo(actor_class)
@@ -233,7 +232,7 @@ def _handler_of(actor_class: type) -> Callable[..., object]:
 
 
 def _signature_of(actor_class: type) -> inspect.Signature:
-    """What its constructor takes; nothing, if it does not tell."""
+    """The constructor's signature; an empty one if it has none to show."""
     try:
         return inspect.signature(actor_class)
     except (TypeError, ValueError):
@@ -263,7 +262,7 @@ def _require_signature(actor_class: type, name: str, arguments: tuple[str, ...] 
 
 
 def _is_handler(function: Callable[..., object]) -> bool:
-    """Whether `function` is a handler `(ctx, message)`, and not a factory that needs no arguments."""
+    """Whether `function` is a handler `(ctx, message)`, and not a factory without arguments."""
     required = positional_arguments(function)
     if required == 0:
         return False

@@ -6,8 +6,8 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.asking import Asked, put_patiently, put_question
-from greenroom.actor.messaging.blocking import block_for_answer
+from greenroom.actor.messaging.asking import Asked, put_question
+from greenroom.actor.messaging.waiting import block_for_answer
 from greenroom.lanes import Lane
 from greenroom.tracebacks import SHOWS_ALL, drop_outer
 
@@ -74,9 +74,7 @@ class Address:
         >>> asyncio.run(main())
         'HELLO'
         """
-        if wait_for_room:
-            return put_patiently(self._cell, message, timeout, lane)
-        return put_question(self._cell, message, timeout, lane)
+        return put_question(self._cell, message, timeout, lane, wait_for_room)
 
     def ask_sync(
         self, message: object, *, timeout: float | None = 5.0, lane: Lane = _DATA, wait_for_room: bool = False
@@ -119,8 +117,13 @@ def tell_message(ref: Address, message: object) -> object:
     return ref._cell.accept(message, None, _DATA)  # type: ignore[func-returns-value]
 
 
+def ask_message(ref: Address, message: object) -> object:
+    """What `ask` does with a message alone."""
+    return put_question(ref._cell, message, 5.0, _DATA, False)
+
+
 def direct(ref: Address, cell: Cell, name: str | tuple[str], parent: Address | None) -> None:
-    """Let a ref that was made by somebody else than `Lifecycle` stand for the actor of `cell`."""
+    """Make a ref that `Lifecycle` has not made stand for the actor of `cell`."""
     ref._cell = cell
     ref._name = name
     ref._parent = parent
@@ -135,8 +138,8 @@ def lend_methods(subclass: type) -> None:
     `inspect.signature` looks up defaults among the imported modules, by a full name: it does not know `_DATA`.
     """
     if COMPILED:
-        for name in ("tell", "ask", "ask_sync"):
+        for number, name in enumerate(("tell", "ask", "ask_sync")):
             method = vars(Address)[name]
             signature = method.__text_signature__.replace("_DATA", "greenroom.Lane.DATA")
             doc = f"{name}{signature}\n--\n\n{method.__doc__}"
-            setattr(subclass, name, own_method(subclass, method, doc.encode(), name == "tell", tell_message))
+            setattr(subclass, name, own_method(subclass, method, number, doc.encode(), tell_message, ask_message))

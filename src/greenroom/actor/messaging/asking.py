@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED, MadeByRuntime
 from greenroom._core.current import current_handoffs, current_reader, ticking_here
-from greenroom._core.delivery.waitingline import Waiter
-from greenroom._core.flags import HELD, INTERCEPTED, MAY_NOT_ASK
+from greenroom._core.delivery.admission import Waiter
+from greenroom._core.flags import INTERCEPTED, MAY_NOT_ASK
 from greenroom._core.itemkinds import ANSWERED, OPEN
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
-from greenroom._core.timing.timers import LONGEST_DELAY
-from greenroom.actor.messaging.askdeadlock import find_cycle, wait_on_thread
+from greenroom.actor.messaging.cycles import find_cycle, wait_on_thread
 from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.errors import AskDeadlock, InvalidDelay, MetaCannotAsk, WrongThread
 from greenroom.lanes import Lane, as_lane
 from greenroom.tracebacks import SHOWS_ALL
+from greenroom.validation import LONGEST_DELAY, require_delay
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -40,14 +40,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Asked",
     "Line",
-    "put_patiently",
+    "loop_here",
     "put_question",
     "require_may_ask",
-    "require_timeout",
     "seconds_of",
-    "send_from_outside",
-    "send_patiently",
-    "send_when_room",
+    "send_question",
 ]
 
 # As in `question`.
@@ -55,8 +52,6 @@ __tracebackhide__ = not SHOWS_ALL
 
 # Since Python 3.12, a task may take its first step inside the handler that makes it.
 EAGER_TASKS = sys.version_info >= (3, 12)
-# Whoever would see a circle of waits may be elsewhere; or the actor asked has failed, and waits for somebody.
-CANNOT_TELL = INTERCEPTED | HELD
 
 
 class Asked(Question):
@@ -81,9 +76,8 @@ class Asked(Question):
             try:
                 return (yield from self._future)
             except BaseException as exc:
-                self._loop.inbound.bring(None, self._leave)
-                if self._loop.director is not None:
-                    self._loop.director.heeded(exc)
+                self._loop.inbound.post_back(None, self._leave)
+                self._loop.world.retrieved(exc)
                 self.restore_traceback(exc)
                 if COMPILED:
                     raise exc  # without its name, it would have the old traceback again
@@ -98,14 +92,9 @@ class Asked(Question):
                     if cycle:
                         self._give_up()
                         raise AskDeadlock(cycle)
-                    if self._leads_elsewhere:
-                        self._loop.host.awaits_elsewhere(self)
-                        yield self
-                    elif cycle is not None or self.target.flags & CANNOT_TELL:
+                    if self.target.flags & INTERCEPTED:
                         self._loop.host.awaits(self)
-                        if self._status == OPEN:
-                            yield self
-                    else:
+                    if self._status == OPEN:
                         yield self
                 else:
                     if self._future is None:
@@ -115,14 +104,14 @@ class Asked(Question):
             except BaseException as exc:
                 self._leave()
                 if exc is self._value:
-                    self._is_heeded()
+                    self._note_retrieved()
                 self.restore_traceback(exc)
                 if COMPILED:
                     raise exc
                 raise
         if self._status == ANSWERED:
             return self._value
-        self._is_heeded()
+        self._note_retrieved()
         try:
             raise self._value
         except BaseException as exc:
@@ -136,13 +125,16 @@ class Asked(Question):
         if self._aio is not None:
             # What happens on another thread shows in the future alone.
             if self._future.done():
-                if self._loop.director is not None and not self._future.cancelled() and self._future.exception():
-                    self._loop.director.heeded(self._future.exception())
-                raise StopIteration(self._future.result())
+                try:
+                    reply = self._future.result()
+                except BaseException as exc:
+                    self._loop.world.retrieved(exc)
+                    raise
+                raise StopIteration(reply)
         elif self._status == ANSWERED:
             raise StopIteration(self._value)
         elif self._status != OPEN:
-            self._is_heeded()
+            self._note_retrieved()
             raise self._value
         future = self._future_here()
         future._asyncio_future_blocking = True
@@ -155,15 +147,14 @@ class Asked(Question):
             self._leave()
             self._note_awaited()
             if error is self._value:
-                self._is_heeded()
+                self._note_retrieved()
         else:
-            self._loop.inbound.bring(None, self._leave)
-            if self._loop.director is not None:
-                self._loop.director.heeded(error)
+            self._loop.inbound.post_back(None, self._leave)
+            self._loop.world.retrieved(error)
         raise error
 
     def close(self) -> None:
-        """The task that it was given to was thrown away: nobody waits for it."""
+        """The task that it was given to was thrown away."""
         self.cancel()
 
     def future(self) -> asyncio.Future[Any]:
@@ -178,7 +169,7 @@ class Asked(Question):
 
     def _leave_with(self, future: asyncio.Future[Any]) -> None:
         if future.cancelled():
-            self._loop.inbound.bring(None, self._leave)
+            self._loop.inbound.post_back(None, self._leave)
 
     def _future_here(self) -> asyncio.Future[Any]:
         aio = get_running_loop()
@@ -199,7 +190,7 @@ class Asked(Question):
         return get_ident() != self._loop.runq.thread and not self._loop.closed
 
     def _future_elsewhere(self, aio: AbstractEventLoop) -> asyncio.Future[Any]:
-        """The same, where another asyncio loop runs than where it was asked."""
+        """A future of the reply in another asyncio loop than the one where it was asked."""
         home = self._loop.visits.stepper.aio if self._aio is None else self._aio
         if home is None:
             raise WrongThread("awaiting an ask of a system that does not run")
@@ -215,16 +206,15 @@ class Asked(Question):
         if self._loop.runq.rouse is None and self.timeout >= 0.0:
             aio.call_later(self.timeout, self._ring_unstarted)
 
-    def _is_heeded(self) -> None:
-        """The asker is told what came of it: neither asyncio nor a simulation need say so in the end, nor the log."""
+    def _note_retrieved(self) -> None:
+        """The asker is told what came of it, so that it need not be told at the end that it was never retrieved."""
         self._note_awaited()
         if self._future is not None and self._aio is None and self._future.done() and not self._future.cancelled():
             self._future.exception()
-        if self._loop.director is not None:
-            self._loop.director.heeded(self._value)
+        self._loop.world.retrieved(self._value)
 
     def _is_awaited_by_asker(self) -> bool:
-        """Whether it is the asker's own handler that awaits, and no task of its making."""
+        """Whether the asker's own handler awaits, and no task of its making."""
         visits = self._loop.visits
         if self.asker is None or visits.hand is not self.asker:
             return False
@@ -250,83 +240,46 @@ class Line:
     def pop(self, question: object, default: object) -> None:
         """Leave it."""
         give_up = partial(self._cell.loop.admission.give_up, self._cell, self._waiter)
-        if not self._cell.is_foreign() or not self._cell.loop.inbound.bring(None, give_up):
+        if not self._cell.is_foreign() or not self._cell.loop.inbound.post_back(None, give_up):
             give_up()
 
 
-def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Asked:
-    """Send `message` to `cell` and return what is awaited. What prevents the sending is raised where it is awaited."""
-    return _put(cell.loop, cell, Asked.__new__(Asked), message, seconds_of(timeout), lane)
+def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane, patiently: bool) -> Asked:
+    """Send `message` to `cell` and return what is awaited. What prevents the sending is raised where it is awaited.
+
+    If it is asked `patiently`, the message waits for room in a full mailbox.
+    """
+    return _put(cell.loop, cell, Asked.__new__(Asked), message, seconds_of(timeout), lane, patiently)
 
 
-def _put(loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane) -> Asked:
+def _put(
+    loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane, patiently: bool
+) -> Asked:
     if (COMPILED and thread_ident() != loop.runq.thread) or (not COMPILED and get_ident() != loop.runq.thread):
-        return _ask_from_outside(loop, cell, question, message, seconds, lane)
+        return _ask_from_outside(loop, cell, question, message, seconds, lane, patiently)
     asker = loop.visits.hand
     if asker is None or asker.flags & MAY_NOT_ASK:
         if asker is None and (home := loop_here()) is not None:
-            return _ask_from_another_loop(home, cell, question, message, seconds, lane, False)
+            return _ask_from_another_loop(home, cell, question, message, seconds, lane, patiently)
         require_may_ask(asker)
     question.set_up(loop, cell, asker, seconds)
-    try:
-        loop.admission.admit(cell, message, question, lane)
-    except Exception as exc:
-        question.refuse(exc)
-    if seconds >= 0.0:
-        question.arm()
-    return question
-
-
-def put_patiently(cell: Cell, message: object, timeout: float | None, lane: Lane) -> Asked:
-    """As `put_question`, but the message waits for room in a full mailbox."""
-    seconds, loop, question = seconds_of(timeout), cell.loop, Asked.__new__(Asked)
-    if cell.is_foreign():
-        return _ask_from_outside(loop, cell, question, message, seconds, lane, True)
-    if loop.visits.hand is None and (home := loop_here()) is not None:
-        return _ask_from_another_loop(home, cell, question, message, seconds, lane, True)
-    require_may_ask(loop.visits.hand)
-    question.set_up(loop, cell, loop.visits.hand, seconds)
-    loop.admission.take_along(cell, question)
-    _wait_for_room(question, message, as_lane(lane))
-    if seconds >= 0.0:
-        question.arm()
-    return question
-
-
-def _wait_for_room(question: Question, message: object, lane: Lane) -> None:
-    if not question._loop.host.asks_elsewhere(question, message, lane):
-        send_when_room(question, message, lane)
-
-
-def send_when_room(question: Question, message: object, lane: Lane) -> None:
-    """Send `message` as soon as there is room, unless the question has ended. On the thread of the actor asked."""
-    cell = question.target
-    admission = cell.loop.admission
-    if question._status != OPEN:
-        return
-    try:
-        if admission.admit_if_room(cell, message, question, lane):
-            return
-        if cell.flags & INTERCEPTED:
-            cell.loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so
-    except Exception as exc:
-        question.refuse(exc)
+    if patiently:
+        send_question(question, message, as_lane(lane), patiently)
     else:
-        waiter = Waiter(message, question, lane, question.is_let_in)
-        question._book = Line(cell, waiter)
-        admission.wait_for_room(cell, waiter)
+        try:
+            loop.admission.admit(cell, message, question, lane)
+        except Exception as exc:
+            question.refuse(exc)
+    if seconds >= 0.0:
+        question.arm()
+    return question
 
 
 def _ask_from_outside(
-    loop: Loop,
-    cell: Cell,
-    question: Asked,
-    message: object,
-    seconds: float,
-    lane: Lane,
-    patiently: bool = False,
+    loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane, patiently: bool
 ) -> Asked:
-    loop.inbound.refuse_simulated(cell)
+    """Another thread than the loop's asks."""
+    loop.inbound.require_same_world(cell)
     home = loop_here()
     if home is not None:
         return _ask_from_another_loop(home, cell, question, message, seconds, lane, patiently)
@@ -341,15 +294,10 @@ def _ask_from_outside(
     if asker is not None:
         question.is_asked_now()  # before the actor asked can ask somebody else because of it
     question.tell_future(aio.create_future(), aio)
-    send_from_outside(loop, cell, question, message, lane, patiently)
+    send_question(question, message, lane, patiently)
+    if seconds >= 0.0:
+        question.arm_at_home()
     return question
-
-
-def loop_here() -> Loop | None:
-    """The loop that has an actor in hand on this thread, or None."""
-    runq = ticking_here()
-    loop: Loop | None = None if runq is None else runq.admission.host.loop
-    return None if loop is None or loop.visits.hand is None else loop
 
 
 def _ask_from_another_loop(
@@ -360,40 +308,58 @@ def _ask_from_another_loop(
     require_may_ask(asker)
     question.set_up(home, cell, asker, seconds)
     question.is_asked_now()  # before the actor asked can ask somebody else because of it
-    try:
-        if patiently:
-            send_patiently(cell.loop, cell, question, message, as_lane(lane))
-        else:
-            cell.post(message, question, lane)
-    except Exception as exc:
-        question.refuse(exc)
+    send_question(question, message, lane, patiently)
     if seconds >= 0.0:
         question.arm()
     return question
 
 
-def send_from_outside(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane, patiently: bool) -> None:
-    """Send `message`, from another thread than the loop's; `patiently`, when there is room."""
+def loop_here() -> Loop | None:
+    """The loop that has an actor in hand on this thread, or None."""
+    runq = ticking_here()
+    loop: Loop | None = None if runq is None else runq.admission.host.loop
+    return None if loop is None or loop.visits.hand is None else loop
+
+
+def send_question(question: Question, message: object, lane: Lane, patiently: bool) -> None:
+    """Send `message` to the actor asked, from any thread; `patiently`, when there is room.
+
+    What prevents that ends the question.
+    """
+    cell = question.target
     try:
-        if patiently:
-            send_patiently(loop, cell, question, message, as_lane(lane))
-        else:
-            loop.inbound.offer(cell, message, question, lane)
+        if not patiently:
+            cell.post(message, question, lane)
+            return
+        lane = as_lane(lane)
+        loop, wait = cell.loop, partial(_send_when_room, question, message, lane)
+        is_foreign = cell.is_foreign()
+        if is_foreign and not loop.host.is_elsewhere(cell) and loop.inbound.send_if_room(cell, message, question, lane):
+            return
+        loop.admission.take_along(cell, question)
+        if not is_foreign or not loop.inbound.post_to_line(cell, wait):
+            wait()
+    except Exception as exc:
+        question.refuse(exc)
+
+
+def _send_when_room(question: Question, message: object, lane: Lane) -> None:
+    """Send `message` as soon as there is room, unless the question has ended. On the thread of the actor asked."""
+    cell = question.target
+    loop: Loop = cell.loop
+    if question._status != OPEN or loop.host.asks_elsewhere(question, message, lane):
+        return
+    try:
+        if loop.admission.send_if_room(cell, message, question, lane):
+            return
+        if cell.flags & INTERCEPTED:
+            loop.host.examine(cell, message)  # one that cannot be sent need not wait to hear so
     except Exception as exc:
         question.refuse(exc)
     else:
-        if question.timeout >= 0.0:
-            question.arm_at_home()
-
-
-def send_patiently(loop: Loop, cell: Cell, question: Question, message: object, lane: Lane) -> None:
-    """Send `message` when there is room, from another thread than the loop's."""
-    if not loop.host.is_elsewhere(cell) and loop.inbound.offer_if_room(cell, message, question, lane):
-        return
-    loop.admission.take_along(cell, question)
-    wait = partial(_wait_for_room, question, message, lane)
-    if not loop.inbound.call_to_line(cell, wait):
-        wait()
+        waiter = Waiter(message, question, lane, question.is_let_in)
+        question._book = Line(cell, waiter)
+        loop.admission.wait_for_room(cell, waiter)
 
 
 def require_may_ask(asker: Cell | None) -> None:
@@ -412,18 +378,8 @@ def seconds_of(timeout: float | None) -> float:
     if timeout is None:
         return -1.0
     if type(timeout) is not float:
-        require_timeout(timeout)
+        require_delay("timeout", timeout)
     seconds: float = timeout
     if not 0.0 <= seconds <= LONGEST_DELAY:
         raise InvalidDelay("timeout", timeout)
     return seconds
-
-
-def require_timeout(timeout: float) -> None:
-    """Raise unless `timeout` is a number of seconds."""
-    try:
-        valid = 0.0 <= timeout <= LONGEST_DELAY
-    except TypeError:
-        valid = False
-    if not valid:
-        raise InvalidDelay("timeout", timeout)

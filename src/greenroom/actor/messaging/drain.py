@@ -12,7 +12,7 @@ from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.askdeadlock import forward_question
+from greenroom.actor.messaging.cycles import forward_question
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import BadArgument
 
@@ -95,7 +95,7 @@ def drain(cell: Cell, extras: Extras | None, why: str, *, keeps_notices: bool = 
 
 
 def clear(cell: Cell, strategy: Drain, why: str) -> None:
-    """Do with every queued message as `strategy` says. Notices stay: nobody would tell again."""
+    """Do with every queued message as `strategy` says. Notices stay: they are not told again."""
     found: list[tuple[object, object]] = []
     notices: list[object] = []
     while (lane := cell.choose()) != _EMPTY:
@@ -113,7 +113,7 @@ def clear(cell: Cell, strategy: Drain, why: str) -> None:
 
 
 def drain_all(cell: Cell, strategy: Drain, entries: list[tuple[object, object]], why: str) -> None:
-    """Do with these messages as `strategy` says; those that nobody wants any more just go."""
+    """Do with these messages as `strategy` says; those that their receipts have withdrawn just go."""
     for message, sender in entries:
         if isinstance(sender, Receipt) and not sender.live():
             cell.loop.admission.count_withdrawn(cell, sender)

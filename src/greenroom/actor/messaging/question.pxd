@@ -2,7 +2,6 @@ import cython
 from greenroom._core.capi cimport COMPILED, thread_ident
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
-from greenroom._core.delivery.lending cimport own_value
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
 
 cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
@@ -21,8 +20,8 @@ cdef class Question(Wait):
     cdef object _aio
     cdef readonly object _future
     cdef public bint replied
-    cdef object _book, _brought, _handoff
-    cdef bint _is_late, _leads_elsewhere
+    cdef object _book, _propagated, _handoff
+    cdef bint _is_late
     cdef readonly long long number
     cpdef set_up(self, Loop loop, Cell target, Cell asker, double timeout)
     cpdef tell_future(self, object future, object aio)

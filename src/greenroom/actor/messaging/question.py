@@ -48,9 +48,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn, TypeVar
 
-    from greenroom._core.current import CurrentHandoff
+    from greenroom._core.handoff.handoff import Handoff
     from greenroom.actor.messaging.asking import Line
-    from greenroom.actor.records.parts import OwedReply
 
     T = TypeVar("T")
 
@@ -68,7 +67,7 @@ _TOO_LATE = (asyncio.InvalidStateError, ThreadFutureIsDone)
 
 
 class NeverAwaited:
-    """Why a question failed that nobody has awaited yet. If nobody ever does, the log says so."""
+    """Why a question failed that has not been awaited yet. If it never is, the log says so."""
 
     __slots__ = ("_cell", "_error")
 
@@ -77,7 +76,6 @@ class NeverAwaited:
         self._error: BaseException | None = error
 
     def forget(self) -> None:
-        """Somebody has been told."""
         self._error = None
 
     def __del__(self) -> None:
@@ -95,13 +93,12 @@ class Question(Wait):
     __slots__ = (
         "_aio",
         "_book",
-        "_brought",
         "_future",
         "_handoff",
         "_is_late",
-        "_leads_elsewhere",
         "_loop",
         "_never_awaited",
+        "_propagated",
         "_status",
         "_traceback",
         "_value",
@@ -128,20 +125,18 @@ class Question(Wait):
         self._aio: AbstractEventLoop | None = None
         self._future: Any = None
         # What waits for it and nothing else, if that is on another thread.
-        self._handoff: CurrentHandoff | None = None
+        self._handoff: Handoff | None = None
         # Whether what the handler returns is no answer any more: it replied itself, or will. On its own thread it
-        # says so before anything else it does, so whoever sees what it awaits next sees this too.
+        # says so before anything else it does, so a walk that sees what it awaits next sees this too.
         self.replied = False
         # Where it is written down as owed, from `defer` until it ends; before, the line in which it waits for room.
-        self._book: dict[OwedReply, None] | Line | None = None
+        self._book: dict[Question, None] | Line | None = None
         self._is_late = False
-        # Whether those who wait for one another are not all on this loop.
-        self._leads_elsewhere = False
         # When it was asked, or handed on, among those that lead to other loops; 0 if it was not seen to.
         self.number = 0
 
     def tell_future(self, future: Any, aio: AbstractEventLoop | None) -> None:
-        """Let an asker on another thread learn the answer by `future`: one of `aio`'s, or of a plain thread's."""
+        """Give the answer to an asker on another thread by `future`: one of `aio`'s, or of a plain thread's."""
         self._future = future
         self._aio = aio
 
@@ -157,7 +152,7 @@ class Question(Wait):
         return self._status != OPEN
 
     def peek_target(self) -> Cell:
-        """Whose answer is waited for. From any thread."""
+        """The actor whose answer is waited for. From any thread."""
         if COMPILED:
             target: Cell = guarded_target(self)
             return target
@@ -177,7 +172,7 @@ class Question(Wait):
             drop_outer(exc)
 
     def is_asked_now(self) -> None:
-        """Let it be the last of those that lead to other loops. If they wait for one another, the last is refused."""
+        """Make this the last of the questions that lead to other loops: of a circle, the last is refused."""
         self.number = next(_numbers)
 
     def _note_awaited(self) -> None:
@@ -186,15 +181,15 @@ class Question(Wait):
             never_awaited.forget()
 
     def _is_worth_telling(self) -> bool:
-        """Whether it is not due to the end of the system, which tells what it discards, nor in a simulation: that has
-        its own way, and no place for what depends on when something is collected.
+        """Whether to log a failure that nobody retrieves. The end of the system tells what it discards, and a world
+        that is not real has a way of its own: it must not depend on when garbage is collected.
         """
-        if self._loop.director is not None:
+        if not self._loop.world.is_real:
             return False
         return not (isinstance(self._value, ActorTerminated | SystemStopped) and self._loop.host.closed)
 
     def _leave(self) -> None:
-        """Whoever awaited it was cancelled, or thrown away: a reply comes too late, even one that is here already."""
+        """The awaiting task was cancelled, or thrown away: a reply comes too late, even one that is here already."""
         if self._status == OPEN:
             self._give_up()
             self.wake_waiter()  # as with any future: when one who awaits it is cancelled, so are the others
@@ -212,7 +207,7 @@ class Question(Wait):
         if self._aio is not None:
             is_over = bool(self._future.cancel())
             if is_over:
-                self._loop.inbound.bring(None, self._leave)
+                self._loop.inbound.post_back(None, self._leave)
             return is_over
         self._give_up()
         self._value = CancelledError() if msg is None else CancelledError(msg)
@@ -238,7 +233,7 @@ class Question(Wait):
         if book is not None:
             # It is the answering actor's: that may live on another loop.
             loop = self.target.loop
-            if loop is self._loop or not loop.inbound.bring(None, partial(book.pop, self, None)):
+            if loop is self._loop or not loop.inbound.post_back(None, partial(book.pop, self, None)):
                 book.pop(self, None)
 
     # -- the answering side: the actor asked may live on another loop, if the question was forwarded to it
@@ -249,23 +244,19 @@ class Question(Wait):
             not COMPILED and get_ident() == self._loop.runq.thread
         ):
             return False
-        return self._loop.inbound.bring(None, partial(self._go_on, method, value))
-
-    def _go_on(self, method: Callable[[T], object], value: T) -> None:
-        """Here now, with a value that another thread has made."""
-        method(own_value(value) if COMPILED else value)
+        return self._loop.inbound.post_back(None, partial(method, value))
 
     def origin(self) -> int:
         """By an ask."""
         return ASKED
 
-    def brought(self) -> Any:
+    def propagated(self) -> Any:
         """The context variables that were set where it was asked."""
-        return self._brought if COMPILED else getattr(self, "_brought", None)  # which an ask need not set
+        return self._propagated if COMPILED else getattr(self, "_propagated", None)  # which an ask need not set
 
-    def bring(self, values: Any) -> None:
+    def propagate(self, values: Any) -> None:
         """Let its message bring them along."""
-        self._brought = values
+        self._propagated = values
 
     def shown_sender(self) -> object:
         """The ref of the actor that asked, if an actor did."""
@@ -325,7 +316,7 @@ class Question(Wait):
             hand_on_notes(reason.cause, error)
         return error
 
-    def defer(self, book: dict[OwedReply, None]) -> None:
+    def defer(self, book: dict[Question, None]) -> None:
         """The answer will come later, and is owed until then: it stands in `book`, of the actor that owes it."""
         self.replied = True
         book[self] = None
@@ -333,7 +324,7 @@ class Question(Wait):
         if not is_open:
             book.pop(self, None)
 
-    def _note_book(self, book: dict[OwedReply, None]) -> bool:
+    def _note_book(self, book: dict[Question, None]) -> bool:
         if self._status == OPEN:
             self._book = book
         return self._status == OPEN
@@ -352,7 +343,7 @@ class Question(Wait):
             self._is_too_late(value)
 
     def refuse(self, error: BaseException) -> None:
-        """End with an exception; nobody is told when the asker has given up. From any thread."""
+        """End with an exception, which is lost when the asker has given up. From any thread."""
         self.replied = True
         if not self._goes_elsewhere(self._take_refusal, error):
             self._take_refusal(error)
@@ -377,8 +368,8 @@ class Question(Wait):
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
     def _end(self, status: int, value: object) -> None:
-        if self._loop.director is not None:
-            self._loop.director.answers(self.target, status == ANSWERED, value, self.shown_sender())
+        if self._loop.is_guarded:  # else its world has nobody who wants to know
+            self._loop.world.ask_ended(self.target, self, status == ANSWERED, value)
         self._close(status, value)
         if status != ANSWERED:
             fold(self._value)
@@ -391,7 +382,7 @@ class Question(Wait):
             if self._aio is None:
                 self._tell_future()
             else:
-                with suppress(RuntimeError):  # the asker's asyncio loop is closed: nobody waits any more
+                with suppress(RuntimeError):  # the asker's asyncio loop is closed
                     self._aio.call_soon_threadsafe(self._tell_future)
 
     def _touch_asker(self) -> None:
@@ -410,7 +401,7 @@ class Question(Wait):
         future = self._future
         try:
             if self._status == ANSWERED:
-                future.set_result(own_value(self._value) if COMPILED else self._value)
+                future.set_result(self._value)
             elif self._status == GIVEN_UP and isinstance(self._value, CancelledError):
                 future.cancel()
             else:
@@ -420,7 +411,7 @@ class Question(Wait):
                 self._is_too_late(self._value)
 
     def _is_too_late(self, value: object) -> None:
-        """An answer came when nobody waited any more: that is counted where the actor that gave it lives."""
+        """Count an answer that came too late, where the actor that gave it lives."""
         target = self.peek_target()
         target.loop.host.late_reply(target, value, self.shown_sender())
 
@@ -442,11 +433,11 @@ class Question(Wait):
                 self._loop.runq.wake()  # to sleep again, but not past this deadline
 
     def arm_at_home(self) -> None:
-        """The same, from any thread."""
-        self._loop.inbound.call(None, self.arm)
+        """As `arm`, from any thread."""
+        self._loop.inbound.post(None, self.arm)
 
 
-def current_handoff(loop: Loop) -> CurrentHandoff | None:
+def current_handoff(loop: Loop) -> Handoff | None:
     """What this thread does for an actor that goes by the clock of `loop`, if it does something.
 
     If it waits for an actor of another system that goes by another clock, its own is not to go on.

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from greenroom._core.build import MadeByRuntime
 from greenroom._core.current import sender_here
 from greenroom.actor.messaging.address import Address, lend_methods
-from greenroom.actor.messaging.asking import require_timeout
-from greenroom.actor.messaging.blocking import block_for_end, block_for_inspection, block_for_room, block_for_start
-from greenroom.actor.messaging.waiting import wait_for_end, wait_for_inspection, wait_for_room, wait_for_start
+from greenroom.actor.messaging.waiting import (
+    End,
+    Inspection,
+    Start,
+    block_for,
+    block_for_room,
+    wait_for_end,
+    wait_for_inspection,
+    wait_for_room,
+    wait_for_start,
+)
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import STATES, State
 from greenroom.actor.records.systems import resolve
@@ -19,6 +27,7 @@ from greenroom.errors import BadArgument
 from greenroom.exits import KILLED, NORMAL, ExitReason
 from greenroom.lanes import Lane, as_lane
 from greenroom.tracebacks import drop_outer
+from greenroom.validation import require_delay
 
 if TYPE_CHECKING:
     import asyncio
@@ -188,7 +197,7 @@ class ActorRef(Address, Generic[M, R]):
         return self.path
 
     def __repr__(self) -> str:
-        return f"<ActorRef {self.path} of {self._cell.loop.host.port.name}>"
+        return f"<ActorRef {self.path} of {self._cell.loop.host.system.name}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return resolve, tuple(self._cell.loop.host.address_of(self))
@@ -201,13 +210,13 @@ class ActorRef(Address, Generic[M, R]):
         To an actor that has ended it is a dead letter, as with `tell`: to be told, `ask`, with `wait_for_room=True`.
         """
         if timeout is not None:
-            require_timeout(timeout)
+            require_delay("timeout", timeout)
         cell = self._cell
         sender = None
         lane = as_lane(lane)
         if not cell.is_foreign():
-            sender = cell.runq.speaker
-            if cell.loop.admission.admit_if_room(cell, message, sender, lane):
+            sender = cell.runq.current_ref
+            if cell.loop.admission.send_if_room(cell, message, sender, lane):
                 return
         else:
             sender = sender_here()
@@ -285,18 +294,21 @@ class ActorRef(Address, Generic[M, R]):
 
         Without a timeout it waits as long as the start may take, which `SystemConfig(start_timeout=...)` bounds.
         """
-        block_for_start(self._cell, timeout)
+        block_for(Start(self._cell, timeout), "started_sync()", "ref.started()")
 
     def terminated_sync(self, timeout: float | None = None) -> ExitReason:
         """Like `terminated`, for code that cannot await: block until it has ended. `WaitTimeout` when that is late.
 
         Without a timeout it waits for ever, as `Thread.join` does.
         """
-        return block_for_end(self._cell, timeout)
+        reason: ExitReason = block_for(End(self._cell, timeout), "terminated_sync()", "ref.terminated()")
+        return reason
 
     def inspect_sync(self, *items: str, timeout: float | None = 5.0) -> Mapping[str, Any]:
         """Like `inspect`, for code that cannot await."""
-        return block_for_inspection(self._cell, items, timeout)
+        inspection = Inspection(self._cell, items, timeout)
+        seen: Mapping[str, Any] = block_for(inspection, "inspect_sync()", "ref.inspect(...)")
+        return seen
 
 
 class Alias(ActorRef):
@@ -306,7 +318,7 @@ class Alias(ActorRef):
     __signature__ = MadeByRuntime("Alias")
 
     def __repr__(self) -> str:
-        return f"<Alias {self.path} of {self._cell.loop.host.port.name}>"
+        return f"<Alias {self.path} of {self._cell.loop.host.system.name}>"
 
 
 lend_methods(ActorRef)

@@ -44,7 +44,7 @@ class Reply:
         if get_ident() == self._loop.runq.thread:
             action()
         else:
-            self._loop.inbound.call(None, action)
+            self._loop.inbound.post(None, action)
 
     def __reduce__(self) -> NoReturn:
         raise BadArgument("a reply cannot be pickled: it belongs to the process of the actor that was asked")

@@ -9,26 +9,21 @@ from typing import TYPE_CHECKING
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.records.record import Tombstone
-from greenroom.errors import BadArgument, ConfigError, NoMessage, StashFull
+from greenroom.errors import BadArgument, NoMessage, StashFull
+from greenroom.validation import is_whole, require_count
 
 if TYPE_CHECKING:
-    from greenroom._core.ports import Hand
+    from greenroom._core.handoff.messages import MessageHandoff
+    from greenroom._core.scheduler.visits import Visits
 
-__all__ = ["DEFAULT_CAPACITY", "Stash", "require_capacity", "require_number_of_messages"]
+__all__ = ["DEFAULT_CAPACITY", "Stash", "require_number_of_messages"]
 
 DEFAULT_CAPACITY = 1000
 
 
-def require_capacity(capacity: object) -> int:
-    """The same, if a stash can have it."""
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-        raise ConfigError("stash capacity", capacity, "must be a whole number, and at least 1")
-    return capacity
-
-
 def require_number_of_messages(n: object) -> int:
-    """The same, if so many messages can be unstashed."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+    """Return `n` if so many messages can be unstashed."""
+    if not is_whole(n, 0):
         raise BadArgument(f"unstash() takes how many messages to queue again, zero or more, not {n!r}")
     return n
 
@@ -41,7 +36,8 @@ class Stash:
     def __init__(self, cell: Cell, capacity: int = DEFAULT_CAPACITY) -> None:
         self._cell = cell
         self._entries: deque[tuple[object, object, int]] = deque()
-        self.capacity = require_capacity(capacity)
+        require_count("stash capacity", capacity)
+        self.capacity = capacity
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -83,7 +79,7 @@ class Stash:
         count: int = cell.loop.host.call(what, partial(self._unstash, most))
         return count
 
-    def _hand(self) -> Hand | None:
+    def _hand(self) -> Visits | MessageHandoff | None:
         """What has the actor in hand, as seen from this thread."""
         record = self._cell.record
         return None if type(record) is Tombstone else record._hand()
@@ -105,7 +101,7 @@ class Stash:
         return count
 
     def senders(self) -> list[object]:
-        """Who sent what is put aside."""
+        """The senders of what is put aside."""
         return [sender for _, sender, _ in self._entries]
 
     def give_up(self) -> list[tuple[object, object]]:

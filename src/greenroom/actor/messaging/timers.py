@@ -6,13 +6,13 @@ from collections.abc import Hashable
 
 from greenroom._core.flags import NOTIFY_TAKEN
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.scheduler.loop import Loop
-from greenroom._core.timing.timers import LONGEST_DELAY, Alarm, Timer
+from greenroom._core.timing.timers import Alarm, Timer
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.errors import BadArgument, InvalidDelay
+from greenroom.validation import LONGEST_DELAY, is_number, require_delay
 
-__all__ = ["KeyedTimers", "ReceiveTimer", "cell_of", "require_number", "set_alarm", "start_timer"]
+__all__ = ["KeyedTimers", "ReceiveTimer", "cell_of", "start_timer"]
 
 _FEW = 32
 """Keys that are kept without a look at whether their timers are over."""
@@ -88,29 +88,15 @@ def start_timer(
 ) -> Timer:
     """A timer that ends with `owner`; `every` is None for one tick."""
     if type(delay) is not float:
-        require_number("delay", delay)
+        require_delay("delay", delay)
     interval = 0.0
     if every is not None:
-        require_number("interval", every)
+        require_delay("interval", every)
         if every <= 0.0:
             raise InvalidDelay("interval", every)
         interval = every
     started: Timer = owner.loop.start_timer(delay, target, message, interval, fixed_rate, owner)
     return started
-
-
-def require_number(what: str, seconds: object) -> None:
-    """Raise unless `seconds` is a number."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise InvalidDelay(what, seconds)
-
-
-def set_alarm(loop: Loop, alarm: Alarm, deadline: float) -> None:
-    """Let `alarm` ring at `deadline`, also if the loop sleeps."""
-    alarm.set_up_alarm(deadline)
-    loop.timers.add(alarm)
-    if loop.runq.asleep:
-        loop.runq.wake()  # to sleep again, but not past this deadline
 
 
 class ReceiveTimer(Alarm):
@@ -121,7 +107,7 @@ class ReceiveTimer(Alarm):
     __slots__ = ("_cell", "_last", "_queued", "seconds")
 
     def __init__(self, cell: Cell, seconds: object) -> None:
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 < seconds <= LONGEST_DELAY:
+        if not is_number(seconds, LONGEST_DELAY) or seconds == 0.0:
             raise InvalidDelay("seconds", seconds, "must be a number of seconds above zero, or None for no timeout")
         self._cell = cell
         self.seconds = seconds
@@ -168,4 +154,4 @@ class ReceiveTimer(Alarm):
         return late
 
     def _wait_from(self, moment: float) -> None:
-        set_alarm(self._cell.loop, self, moment + self.seconds)
+        self._cell.loop.set_alarm(self, moment + self.seconds)

@@ -1,7 +1,17 @@
-"""Waiting for something in an actor's life, or for room in its mailbox.
+"""Waiting for something in an actor's life, for room in its mailbox, or for its answer: in a coroutine or a thread.
 
-What is waited for begins and ends on the actor's own loop: a `LifeWaiter`, a `RoomWaiter`. Who waits is a coroutine, of
-any thread's asyncio loop (`TaskWait`), or a thread (`ThreadWait`, in `blocking`).
+What is waited for, an `Awaited`, begins and ends on the actor's own loop. A coroutine waits in any thread's asyncio
+loop (`TaskWait`), a thread by blocking (`ThreadWait`). For code in a worker process, a coroutine in the main process
+waits.
+
+**Where a thread may block.** A plain thread may; so may a plain `def` handler or hook of an actor whose thread is its
+own to block. What would hold up a loop, or asyncio, and with it all others there, is refused with the `await` to write
+instead.
+
+**Time** is the system's. But a system whose thread is held up does not come to see that it has passed, so a blocked
+thread looks at its own clock too; if the system's is turned by hand, only after a while.
+
+**While it blocks**, a handler's thread says so: its pool may start another, and a clock that is turned by hand advance.
 """
 
 from __future__ import annotations
@@ -9,56 +19,263 @@ from __future__ import annotations
 import asyncio
 from _thread import get_ident
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future as ThreadFuture
+from concurrent.futures import InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from greenroom._core.current import current_handoffs
-from greenroom._core.delivery.waitingline import Waiter
+from greenroom._core.current import current_handoffs, sender_here
+from greenroom._core.delivery.admission import Waiter
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.timing.timers import Alarm
-from greenroom.actor.messaging.asking import require_timeout
-from greenroom.actor.messaging.question import current_handoff
+from greenroom._core.scheduler.loop import Loop
+from greenroom.actor.messaging.asking import loop_here, require_may_ask, seconds_of, send_question
+from greenroom.actor.messaging.cycles import wait_on_thread
+from greenroom.actor.messaging.question import Question, current_handoff
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
-from greenroom.errors import ActorTerminated, AskTimeout, SendTimeout, WaitsForItself, WaitTimeout
+from greenroom.clock import ManualClock
+from greenroom.errors import ActorTerminated, AskTimeout, NotStarted, SendTimeout, WaitsForItself, WaitTimeout
 from greenroom.errors.base import in_words
 from greenroom.exits import ExitReason
-from greenroom.lanes import Lane
+from greenroom.lanes import Lane, as_lane
+from greenroom.validation import require_delay
 
 if TYPE_CHECKING:
+    from greenroom._core.handoff.handoff import Handoff
     from greenroom._core.mailbox.cell import Order
+    from greenroom._core.timing.timers import ScheduledCall
 
 __all__ = [
-    "LifeWaiter",
-    "RoomWaiter",
-    "end_of",
+    "End",
+    "Inspection",
+    "Start",
+    "TaskWait",
+    "ThreadWait",
+    "block_for",
+    "block_for_answer",
+    "block_for_room",
     "has_started",
-    "inspection_of",
-    "is_own",
     "on_loop",
     "own_mailbox_is_full",
+    "require_may_block",
     "require_other",
     "require_startable",
-    "start_of",
     "wait_for_end",
     "wait_for_inspection",
     "wait_for_room",
     "wait_for_start",
 ]
 
+_PATIENCE = 30.0
+"""Seconds beyond its timeout that a thread waits for a system whose clock is turned by hand."""
 _NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code, State.RESTARTING.code)
 
 
-class Wait(Protocol):
-    """Who waits."""
+# -- what is waited for
+
+
+class Awaited:
+    """Something that is waited for, from `begin` to `leave`; both on the actor's own loop."""
+
+    __slots__ = ("_alarm", "_deadline", "cell", "finish", "timeout")
+
+    def __init__(self, cell: Cell, timeout: float | None = None) -> None:
+        if timeout is not None:
+            require_delay("timeout", timeout)
+        self.cell = cell
+        self.timeout = timeout
+        # Called with the result, and with what prevents it; perhaps more than once, and from any thread.
+        self.finish: Callable[[object, BaseException | None], object] = _ignore
+        # From now on, not from when it begins on the actor's thread.
+        self._deadline = None if timeout is None else cell.loop.now() + timeout
+        self._alarm: ScheduledCall | None = None
+
+    def check(self) -> None:
+        """Raise where it would be waited for in vain."""
+
+    def begin(self) -> None:
+        """Begin to wait. That may end it at once."""
+        if self._deadline is not None:
+            self._alarm = self.cell.loop.call_at(self._deadline, self.give_up)
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     def end(self, result: object, cause: BaseException | None = None) -> None:
-        """What was waited for has happened, or cannot happen any more. From any thread."""
-        ...
+        """What is waited for has happened, or cannot happen any more. From any thread."""
+        if cause is not None and (not isinstance(cause, Exception) or isinstance(cause, StopIteration)):
+            wrapped = RuntimeError(f"the actor raised {in_words(cause)}")  # a coroutine cannot raise every exception
+            wrapped.__cause__ = cause
+            cause = wrapped
+        self.finish(result, cause)
+
+    def give_up(self) -> None:
+        """The time is up."""
+        self.end(None, self.late())
+
+    def late(self) -> BaseException:
+        """The error when it did not happen in time."""
+        raise NotImplementedError
+
+
+class LifeEvent(Awaited):
+    """Something in the life of an actor. If the actor ends first, `ended` is called."""
+
+    __slots__ = ()
+
+    for_start = False
+
+    def begin(self) -> None:
+        record = self.cell.record
+        if not isinstance(record, ActorRecord):
+            self.ended(record.reason)
+            return
+        record.ensure_extras().waiters.append(self)
+        self.began(record)
+        super().begin()
+
+    def leave(self) -> None:
+        record = self.cell.record
+        if isinstance(record, ActorRecord):
+            extras = record.ensure_extras()
+            if self in extras.waiters:
+                extras.waiters.remove(self)
+        super().leave()
+
+    def began(self, record: ActorRecord) -> None:
+        """The actor lives, and is waited for from now on."""
+
+    def ended(self, reason: ExitReason) -> None:
+        """The actor has ended."""
+        raise NotImplementedError
+
+
+class Start(LifeEvent):
+    """The moment when an actor is running, or what prevents that."""
+
+    __slots__ = ()
+
+    for_start = True
+
+    def check(self) -> None:
+        require_startable(self.cell)
+
+    def began(self, record: ActorRecord) -> None:
+        if _has_run(record):
+            self.end(None)
+
+    def ended(self, reason: ExitReason) -> None:
+        self.end(None, ActorTerminated(self.cell.shown(), reason) if reason.cause is None else reason.cause)
+
+    def late(self) -> BaseException:
+        return WaitTimeout(self.cell.shown(), "started", self.timeout or 0.0)
+
+
+class End(LifeEvent):
+    """The end of an actor: its exit reason."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        require_other(self.cell, "end")
+
+    def ended(self, reason: ExitReason) -> None:
+        self.end(reason)
+
+    def late(self) -> BaseException:
+        return WaitTimeout(self.cell.shown(), "ended", self.timeout or 0.0)
+
+
+class Inspection(LifeEvent):
+    """What an actor says of itself; its code runs on its own loop, between two messages."""
+
+    __slots__ = ("_items", "_order")
+
+    def __init__(self, cell: Cell, items: tuple[str, ...], timeout: float | None) -> None:
+        super().__init__(cell, timeout)
+        self._items = items
+        self._order: Order | None = None
+
+    def check(self) -> None:
+        require_other(self.cell, "inspect()")
+
+    def began(self, record: ActorRecord) -> None:
+        self._order = self.cell.loop.host.order_inspection(self.cell, self._items, self.end)
+
+    def leave(self) -> None:
+        super().leave()
+        if self._order is not None and isinstance(self.cell.record, ActorRecord):
+            self.cell.withdraw((self._order,))  # an actor that hangs must not collect orders
+
+    def ended(self, reason: ExitReason) -> None:
+        self.end(None, ActorTerminated(self.cell.shown(), reason))
+
+    def late(self) -> BaseException:
+        error = AskTimeout(self.cell.shown(), self.timeout or 0.0)
+        if self.cell.loop.runq.rouse is None:
+            error.add_note("its system has not been started: `async with system` comes first")
+        return error
+
+
+class Room(Awaited):
+    """Room in a mailbox, which a message waits for, in order of arrival."""
+
+    __slots__ = ("_is_own", "_waiter")
+
+    def __init__(
+        self,
+        cell: Cell,
+        message: object,
+        sender: object,
+        lane: Lane,
+        timeout: float | None,
+        *,
+        claim: Callable[[], bool] | None = None,
+        own: bool = False,
+    ) -> None:
+        super().__init__(cell, timeout)
+        # Whether it is the actor's own handler that waits: while it does, no room is made.
+        self._is_own = own
+        sender = cell.loop.admission.take_along(cell, sender)
+        self._waiter = Waiter(message, sender, lane, lambda error: self.end(None, error), claim)
+
+    def begin(self) -> None:
+        admission = self.cell.loop.admission
+        if self._is_own and not admission.has_room(self.cell, self._waiter.lane):
+            self.end(None, own_mailbox_is_full(self.cell))
+            return
+        admission.wait_for_room(self.cell, self._waiter)
+        super().begin()
+
+    def leave(self) -> None:
+        self.cell.loop.admission.give_up(self.cell, self._waiter)
+        super().leave()
+
+    def give_up(self) -> None:
+        self.cell.loop.admission.give_up(self.cell, self._waiter)
+        super().give_up()
+
+    def late(self) -> BaseException:
+        return SendTimeout(self.cell.shown(), self._waiter.message, self.timeout or 0.0)
+
+
+def _ignore(result: object, cause: BaseException | None) -> None:
+    pass
+
+
+def on_loop(cell: Cell, action: Callable[[], object]) -> None:
+    """Do something on the thread of the cell's loop; if that has stopped, here."""
+    if get_ident() == cell.runq.thread or not cell.loop.inbound.post(cell, action):
+        action()
+
+
+# -- who waits
 
 
 class TaskWait:
-    """A coroutine that waits, in whichever asyncio loop it runs."""
+    """A coroutine that waits, in the asyncio loop it runs in."""
 
     __slots__ = ("_aio", "_future", "_handoff")
 
@@ -66,20 +283,16 @@ class TaskWait:
         self._aio = asyncio.get_running_loop()
         self._future: asyncio.Future[Any] = self._aio.create_future()
         # Of the handler that waits, if it runs on another thread than its loop's.
-        self._handoff = current_handoffs.get(get_ident()) if current_handoffs else None
+        self._handoff = _handoff_here()
 
     def end(self, result: object, cause: BaseException | None = None) -> None:
         """What was waited for has happened, or cannot happen any more. From any thread."""
-        try:
-            here = asyncio.get_running_loop() is self._aio
-        except RuntimeError:
-            here = False
-        if here:
+        if asyncio._get_running_loop() is self._aio:
             self._finish(result, cause)
         else:
             if self._handoff is not None:
                 self._handoff.touch()
-            with suppress(RuntimeError):  # that loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # that loop is closed, and the coroutine gone with it
                 self._aio.call_soon_threadsafe(self._finish, result, cause)
 
     def _finish(self, result: object, cause: BaseException | None) -> None:
@@ -90,8 +303,14 @@ class TaskWait:
         else:
             self._future.set_exception(cause)
 
-    async def until(self, what: LifeWaiter | RoomWaiter) -> Any:
-        """Wait for it."""
+    async def result(self) -> Any:
+        """Wait until `end` is called."""
+        return await self._future
+
+    async def until(self, what: Awaited) -> Any:
+        """Wait for it, and return its result."""
+        what.check()
+        what.finish = self.end
         on_loop(what.cell, what.begin)
         try:
             return await self._future
@@ -99,144 +318,107 @@ class TaskWait:
             on_loop(what.cell, what.leave)
 
 
-class WaitAlarm(Alarm):
-    """Ends a wait, by the system's own clock."""
+class ThreadWait:
+    """A thread that waits for what a loop brings about."""
 
-    __slots__ = ("_give_up",)
+    __slots__ = ("_future", "_loop", "_own")
 
-    def __init__(self, deadline: float, give_up: Callable[[], object]) -> None:
-        self.set_up_alarm(deadline)
-        self._give_up = give_up
+    def __init__(self, loop: Loop, what: str, instead: str) -> None:
+        require_may_block(loop, what, instead)
+        if loop.runq.rouse is None and not loop.closed:
+            raise NotStarted(loop.host.system.name, what)
+        self._loop = loop
+        self._own = _handoff_here()
+        self._future: ThreadFuture[Any] = ThreadFuture()
 
-    def ring(self, admission: object) -> None:
-        """What was waited for did not come in time."""
-        self._give_up()
+    def done(self) -> bool:
+        """Whether there is nothing to wait for any more. On any thread."""
+        return self._future.done()
 
-
-def _alarm_of(cell: Cell, timeout: float | None, give_up: Callable[[], object]) -> WaitAlarm | None:
-    return None if timeout is None else WaitAlarm(cell.loop.now() + timeout, give_up)
-
-
-def _set(cell: Cell, alarm: WaitAlarm | None) -> None:
-    if alarm is not None:
-        loop = cell.loop
-        loop.timers.add(alarm)
-        if loop.runq.asleep:
-            loop.runq.wake()
-
-
-class LifeWaiter:
-    """What is waited for in the life of an actor. `begin` may end it at once; `ended`, if the actor has ended."""
-
-    __slots__ = ("_alarm", "_begin", "_ended", "_late", "_leave", "_wait", "cell", "for_start")
-
-    def __init__(
-        self,
-        cell: Cell,
-        wait: Wait,
-        ended: Callable[[LifeWaiter, ExitReason], object],
-        begin: Callable[[LifeWaiter, ActorRecord], object] | None = None,
-        leave: Callable[[], object] | None = None,
-        *,
-        timeout: float | None = None,
-        late: Callable[[], BaseException] | None = None,
-        for_start: bool = False,
-    ) -> None:
-        self.cell = cell
-        self.for_start = for_start
-        self._wait = wait
-        self._ended = ended
-        self._begin = begin
-        self._leave = leave
-        self._late = late
-        self._alarm = _alarm_of(cell, timeout, self.give_up)
+    def claim(self) -> bool:
+        """Keep the wait from being given up; False when it has been."""
+        return self._future.set_running_or_notify_cancel()
 
     def end(self, result: object, cause: BaseException | None = None) -> None:
-        """It has happened, or cannot happen any more. From any thread."""
-        if cause is not None and (not isinstance(cause, Exception) or isinstance(cause, StopIteration)):
-            wrapped = RuntimeError(f"the actor raised {in_words(cause)}")
-            wrapped.__cause__ = cause
-            cause = wrapped
-        self._wait.end(result, cause)
+        """What was waited for has happened, or cannot happen any more. From any thread."""
+        with suppress(InvalidStateError):  # it was given up
+            if cause is None:
+                self._future.set_result(result)
+            else:
+                self._future.set_exception(cause)
 
-    def ended(self, waiter: object, reason: ExitReason) -> None:
-        """The actor has ended."""
-        self._ended(self, reason)
+    def until(self, what: Awaited) -> Any:
+        """Wait for it, and return its result."""
+        what.check()
+        what.finish = self.end
+        on_loop(what.cell, what.begin)
+        try:
+            return self.result(what.timeout, what.late)
+        finally:
+            on_loop(what.cell, what.leave)
 
-    def give_up(self) -> None:
-        """It did not happen in time."""
-        if self._late is not None:
-            self.end(None, self._late())
-
-    def begin(self) -> None:
-        """Begin to wait. On the actor's own loop."""
-        record = self.cell.record
-        if not isinstance(record, ActorRecord):
-            self._ended(self, record.reason)
-            return
-        record.ensure_extras().waiters.append(self)  # pyright: ignore[reportArgumentType]
-        if self._begin is not None:
-            self._begin(self, record)
-        _set(self.cell, self._alarm)
-
-    def leave(self) -> None:
-        """Wait no longer. On the actor's own loop."""
-        record = self.cell.record
-        if isinstance(record, ActorRecord):
-            extras = record.ensure_extras()
-            if self in extras.waiters:
-                extras.waiters.remove(self)  # pyright: ignore[reportArgumentType]
-            if self._leave is not None:
-                self._leave()
-        if self._alarm is not None:
-            self._alarm.disarm(self.cell.loop.timers)
+    def result(self, timeout: float | None, late: Callable[[], BaseException]) -> Any:
+        """Wait until `end` is called."""
+        return _block(self._future, self._loop, self._own, timeout, late, self)
 
 
-def on_loop(cell: Cell, action: Callable[[], object]) -> None:
-    """Do something on the thread of the cell's loop; if that has stopped, here."""
-    if get_ident() == cell.runq.thread or not cell.loop.inbound.call(cell, action):
-        action()
-
-
-def start_of(cell: Cell, wait: Wait, timeout: float | None = None) -> LifeWaiter:
-    """The moment when the actor of `cell` is running, or what prevents that."""
-
-    def ended(waiter: LifeWaiter, reason: ExitReason) -> None:
-        waiter.end(None, ActorTerminated(cell.shown(), reason) if reason.cause is None else reason.cause)
-
-    def begin(waiter: LifeWaiter, record: ActorRecord) -> None:
-        if _has_run(record):
-            waiter.end(None)
-
-    def late() -> BaseException:
-        return WaitTimeout(cell.shown(), "started", timeout or 0.0)
-
-    return LifeWaiter(cell, wait, ended, begin, timeout=timeout, late=late, for_start=True)
-
-
-async def wait_for_start(cell: Cell, timeout: float | None = None) -> None:
-    """Return when the actor of `cell` is running; raise what prevented that."""
-    require_startable(cell)
-    wait = TaskWait()
+def _block(
+    future: ThreadFuture[Any],
+    loop: Loop,
+    own: Handoff | None,
+    timeout: float | None,
+    late: Callable[[], BaseException],
+    wait: ThreadWait | None = None,
+) -> Any:
+    """Block until `future` is done; raise `late()` when that takes longer than `timeout`."""
+    if own is not None:
+        own.waits(True)
+        # If an actor of another system is waited for that goes by another clock, this one's is not to go on.
+        if wait is not None and loop.clock is own.cell.loop.clock:
+            own.question = wait
+            own.tick_soon()
+    if timeout is not None and isinstance(loop.clock, ManualClock):
+        timeout += _PATIENCE
     try:
-        await wait.until(start_of(cell, wait, timeout))
-    except Exception as exc:
-        if cell.loop.director is not None:
-            cell.loop.director.heeded(exc)
-        raise
+        return future.result(timeout)
+    except TimeoutError:
+        if not future.cancel():
+            return future.result()  # it has come after all; or this timeout came of it, and is raised
+        raise late() from None
+    finally:
+        if own is not None:
+            own.waits(False)
+            own.question = None
 
 
-def _has_run(record: ActorRecord) -> bool:
-    return record.state not in _NOT_YET_RUNNING and (record.extras is None or not record.extras.never_ran)
+def _handoff_here() -> Handoff | None:
+    return current_handoffs.get(get_ident()) if current_handoffs else None
 
 
-def has_started(cell: Cell) -> bool:
-    """Whether nobody need wait for the actor of `cell` to start: it is running, or never will be."""
-    record = cell.peek_record()
-    return not isinstance(record, ActorRecord) or _has_run(record)
+# -- who may wait
 
 
-def is_own(cell: Cell) -> bool:
+def require_may_block(loop: Loop, what: str, instead: str) -> None:
+    """Raise where `what` would hold up a loop, or wait for one that does not run."""
+    is_mine = get_ident() == loop.runq.thread and not loop.closed
+    if is_mine and loop.runq.rouse is None:
+        raise NotStarted(loop.host.system.name, what)
+    if is_mine and loop.visits.hand is not None:
+        remedy = f"write `await {instead}` here"
+        if not loop.visits.stepper.is_stepping():
+            remedy = f'write `await {instead}` in an `async def`, or spawn it with `dispatcher="parallel"`'
+        raise WaitsForItself(f"{what} in {loop.visits.hand.shown()} would hold up all actors on this thread: {remedy}")
+    if is_mine or (asyncio._get_running_loop() is not None and not _is_plain_handler()):
+        raise WaitsForItself(f"{what} would hold up the loop of this thread: write `await {instead}` here")
+
+
+def _is_plain_handler() -> bool:
+    """Whether this is a plain `def` of an actor that has its thread, and asyncio there, for itself."""
+    handoff = _handoff_here()
+    return handoff is not None and not handoff.awaits and handoff.is_awaiting_itself()
+
+
+def _is_own(cell: Cell) -> bool:
     """Whether this is the handler or hook of the actor of `cell` itself, and no task of its making."""
     if not cell.is_foreign():
         return bool(cell.loop.visits.hand is cell)
@@ -246,7 +428,7 @@ def is_own(cell: Cell) -> bool:
 
 def require_other(cell: Cell, what: str, own: bool | None = None) -> None:
     """Raise when an actor's own handler or hook is about to wait for what cannot come before it has ended."""
-    if is_own(cell) if own is None else own:
+    if _is_own(cell) if own is None else own:
         raise WaitsForItself(f"{cell.shown()} awaits its own {what}, which cannot come before its handler has ended")
 
 
@@ -257,107 +439,14 @@ def require_startable(cell: Cell, own: bool | None = None) -> None:
         require_other(cell, "start", own)
 
 
-def end_of(cell: Cell, wait: Wait, timeout: float | None = None) -> LifeWaiter:
-    """The end of the actor of `cell`: its exit reason."""
-
-    def late() -> BaseException:
-        return WaitTimeout(cell.shown(), "ended", timeout or 0.0)
-
-    return LifeWaiter(cell, wait, lambda waiter, reason: waiter.end(reason), timeout=timeout, late=late)
+def has_started(cell: Cell) -> bool:
+    """Whether the start of the actor of `cell` need not be waited for: it is running, or never will be."""
+    record = cell.peek_record()
+    return not isinstance(record, ActorRecord) or _has_run(record)
 
 
-async def wait_for_end(cell: Cell, timeout: float | None = None) -> ExitReason:
-    """Return how the actor of `cell` ended, when it has."""
-    require_other(cell, "end")
-    wait = TaskWait()
-    reason: ExitReason = await wait.until(end_of(cell, wait, timeout))
-    return reason
-
-
-def inspection_of(cell: Cell, wait: Wait, items: tuple[str, ...], timeout: float | None) -> LifeWaiter:
-    """What the actor of `cell` says of itself; its code runs on its own loop, between two messages."""
-    loop = cell.loop
-    ordered: list[Order] = []
-
-    def late() -> BaseException:
-        error = AskTimeout(cell.shown(), timeout or 0.0)
-        if loop.runq.rouse is None:
-            error.add_note("its system has not been started: `async with system` comes first")
-        return error
-
-    return LifeWaiter(
-        cell,
-        wait,
-        lambda waiter, reason: waiter.end(None, ActorTerminated(cell.shown(), reason)),
-        lambda waiter, record: ordered.append(loop.host.order_inspection(cell, items, waiter.end)),
-        lambda: cell.withdraw(tuple(ordered)),  # an actor that hangs must not collect them
-        timeout=timeout,
-        late=late,
-    )
-
-
-async def wait_for_inspection(cell: Cell, items: tuple[str, ...], timeout: float | None) -> Mapping[str, Any]:
-    """The same, when it has come."""
-    if timeout is not None:
-        require_timeout(timeout)
-    require_other(cell, "inspect()")
-    wait = TaskWait()
-    waiter = inspection_of(cell, wait, items, timeout)
-    if timeout is not None and cell.loop.runq.rouse is None:  # it has no timers that ring
-        asyncio.get_running_loop().call_later(timeout, waiter.give_up)
-    seen: Mapping[str, Any] = await wait.until(waiter)
-    return seen
-
-
-class RoomWaiter:
-    """Room in a mailbox, which a message waits for, in order of arrival."""
-
-    __slots__ = ("_alarm", "_is_own", "_timeout", "_wait", "_waiter", "cell")
-
-    def __init__(
-        self,
-        cell: Cell,
-        wait: Wait,
-        message: object,
-        sender: object,
-        lane: Lane,
-        timeout: float | None,
-        *,
-        claim: Callable[[], bool] | None = None,
-        own: bool = False,
-    ) -> None:
-        self.cell = cell
-        self._wait = wait
-        self._timeout = timeout
-        # Whether it is the actor's own handler that waits: while it does, nobody makes room.
-        self._is_own = own
-        sender = cell.loop.admission.take_along(cell, sender)
-        self._waiter = Waiter(message, sender, lane, lambda error: wait.end(None, error), claim)
-        self._alarm = _alarm_of(cell, timeout, self.give_up)
-
-    def late(self) -> SendTimeout:
-        """There was no room in time."""
-        return SendTimeout(self.cell.shown(), self._waiter.message, self._timeout or 0.0)
-
-    def give_up(self) -> None:
-        """Tell whoever waits so."""
-        self.cell.loop.admission.give_up(self.cell, self._waiter)
-        self._wait.end(None, self.late())
-
-    def begin(self) -> None:
-        """Stand in line. On the actor's own loop."""
-        admission, waiter = self.cell.loop.admission, self._waiter
-        if self._is_own and not admission.has_room(self.cell, waiter.lane):
-            self._wait.end(None, own_mailbox_is_full(self.cell))
-            return
-        admission.wait_for_room(self.cell, waiter)
-        _set(self.cell, self._alarm)
-
-    def leave(self) -> None:
-        """Wait no longer. On the actor's own loop."""
-        self.cell.loop.admission.give_up(self.cell, self._waiter)
-        if self._alarm is not None:
-            self._alarm.disarm(self.cell.loop.timers)
+def _has_run(record: ActorRecord) -> bool:
+    return record.state not in _NOT_YET_RUNNING and (record.extras is None or not record.extras.never_ran)
 
 
 def own_mailbox_is_full(cell: Cell) -> WaitsForItself:
@@ -366,7 +455,88 @@ def own_mailbox_is_full(cell: Cell) -> WaitsForItself:
     return WaitsForItself(f"{why}: use `tell`, which refuses at once, or a larger mailbox")
 
 
+# -- the methods of refs
+
+
+async def wait_for_start(cell: Cell, timeout: float | None = None) -> None:
+    """Return when the actor of `cell` is running; raise what prevented that."""
+    try:
+        await TaskWait().until(Start(cell, timeout))
+    except Exception as exc:
+        cell.loop.world.retrieved(exc)
+        raise
+
+
+async def wait_for_end(cell: Cell, timeout: float | None = None) -> ExitReason:
+    """Return how the actor of `cell` ended, when it has."""
+    reason: ExitReason = await TaskWait().until(End(cell, timeout))
+    return reason
+
+
+async def wait_for_inspection(cell: Cell, items: tuple[str, ...], timeout: float | None) -> Mapping[str, Any]:
+    """Return what the actor of `cell` says of itself."""
+    inspection = Inspection(cell, items, timeout)
+    if timeout is not None and cell.loop.runq.rouse is None:  # it has no timers that ring
+        asyncio.get_running_loop().call_later(timeout, inspection.give_up)
+    seen: Mapping[str, Any] = await TaskWait().until(inspection)
+    return seen
+
+
 async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
     """Send a message as soon as there is room for it."""
-    wait = TaskWait()
-    await wait.until(RoomWaiter(cell, wait, message, sender, lane, timeout))
+    await TaskWait().until(Room(cell, message, sender, lane, timeout))
+
+
+def block_for(what: Awaited, call: str, instead: str) -> Any:
+    """Wait for it on a thread, and return its result; `call` is the method that does, and `instead` what to await."""
+    return ThreadWait(what.cell.loop, call, instead).until(what)
+
+
+def block_for_room(cell: Cell, message: object, timeout: float | None, lane: Lane, sender: object = None) -> None:
+    """Send a message as soon as there is room for it, from `sender` or else from the actor this thread works for."""
+    if timeout is not None:
+        require_delay("timeout", timeout)
+    lane = as_lane(lane)
+    wait = ThreadWait(cell.loop, "send_sync()", "ref.send(...)")
+    if sender is None:
+        sender = sender_here()
+    if not cell.loop.inbound.send_if_room(cell, message, sender, lane):
+        wait.until(Room(cell, message, sender, lane, timeout, claim=wait.claim, own=_is_own(cell)))
+
+
+def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane, wait_for_room: bool) -> Any:
+    """Send `message` and wait for the reply, on a thread."""
+    seconds = seconds_of(timeout)
+    loop: Loop = cell.loop
+    require_may_ask(_cell_here() if cell.is_foreign() else loop.visits.hand)
+    require_may_block(loop, "ask_sync()", "ref.ask(...)")
+    question = Question.__new__(Question)
+    own = _handoff_here()
+    question.set_up(loop, cell, None if own is None else own.cell, seconds)
+    if own is not None:
+        question.is_asked_now()  # before the actor asked can ask another because of it
+    future: ThreadFuture[Any] = ThreadFuture()
+    question.tell_future(future, None)
+    send_question(question, message, lane, wait_for_room)
+    if seconds >= 0.0:
+        question.arm_at_home()
+    wait_on_thread(question, current_handoff(loop))
+
+    def late() -> AskTimeout:
+        loop.inbound.post(None, question._give_up)
+        return AskTimeout(cell.shown(), seconds)
+
+    try:
+        return _block(future, loop, own, None if timeout is None else seconds, late)
+    except BaseException as exc:
+        question.restore_traceback(exc)
+        raise
+
+
+def _cell_here() -> Cell | None:
+    """The cell whose handler this thread runs, on or for any loop."""
+    handoff = _handoff_here()
+    if handoff is not None:
+        return handoff.cell
+    home = loop_here()
+    return None if home is None else home.visits.hand

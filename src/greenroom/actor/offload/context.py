@@ -2,7 +2,7 @@
 
 What only its own code touches (the behavior it has become, its stash) it touches where that runs. Everything that its
 loop keeps for it (children, timers, watches) is done by the loop's thread, and waited for: a call of that kind takes
-some tens of microseconds here, and reads as everywhere else.
+some tens of microseconds here, and reads as everywhere else. `operations` says which is which.
 """
 
 from __future__ import annotations
@@ -10,104 +10,100 @@ from __future__ import annotations
 import asyncio
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.flags import PROPAGATES
+from greenroom._core.mailbox.cell import Cell
+from greenroom._core.timing.turns import after_turns
 from greenroom.actor.api.context import Context, ContextRecord, start_pipe
 from greenroom.actor.messaging.timers import KeyedTimers
-from greenroom.actor.offload.pipe import OffloadedPipe
+from greenroom.actor.offload.operations import Operation, Way, carries_out
 from greenroom.clock import ManualClock
 from greenroom.errors import HandlerAbandoned
 
 if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.ports import Hand
-    from greenroom.actor.messaging.ref import ActorRef, Alias
-    from greenroom.actor.records.parts import ExecutorPort
+    from greenroom._core.handoff.handoff import Handoff
+    from greenroom._core.handoff.messages import MessageHandoff
+    from greenroom._core.scheduler.visits import Visits
+    from greenroom.actor.offload.executor import Executor
 
 __all__ = ["OffloadedContext"]
 
-F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+_NEVER = -1
 
 
-class HasCell(Protocol):
-    """An actor's context, or something of its own."""
-
-    @property
-    def cell(self) -> Cell:
-        """The actor's place on its loop."""
-        ...
-
-
-def on_loop_thread(method: F) -> F:
-    """The same method, done by the loop's own thread whichever calls it."""
-    what = f"{method.__name__}()"
-
-    @wraps(method)
-    def done_at_home(self: HasCell, /, *args: object, **kwargs: object) -> object:
-        cell = self.cell
-        if not cell.is_foreign():
-            return method(self, *args, **kwargs)
-        require_wanted(cell)
-        action = partial(method, self, *args, **kwargs)
-        if cell.flags & PROPAGATES:  # what is begun there brings along what is set here
-            return cell.loop.host.call(what, partial(copy_context().run, action))
-        return cell.loop.host.call(what, action)
-
-    return cast(F, done_at_home)
-
-
-def unless_abandoned(method: F) -> F:
-    """The same method, unless the handler that calls it has been given up."""
-
-    @wraps(method)
-    def done_here(self: HasCell, /, *args: object, **kwargs: object) -> object:
-        require_wanted(self.cell)
-        return method(self, *args, **kwargs)
-
-    return cast(F, done_here)
-
-
-def require_wanted(cell: Cell) -> None:
-    """Raise when this thread runs a handler of `cell` that has been abandoned: its actor goes on without it."""
+def _handoff_here(cell: Cell) -> Handoff | None:
+    """The hand-off of `cell` that this thread carries out."""
     handoff = current_handoffs.get(get_ident())
-    if handoff is not None and handoff.cell is cell and handoff.is_closed():
+    return handoff if handoff is not None and handoff.cell is cell else None
+
+
+def _require_wanted(cell: Cell) -> None:
+    """Raise when this thread runs a handler of `cell` that has been abandoned: its actor goes on without it."""
+    handoff = _handoff_here(cell)
+    if handoff is not None and handoff.is_closed():
         raise HandlerAbandoned(cell.shown())
 
 
+def _call_home(cell: Cell, what: str, action: Callable[[], T]) -> T:
+    """Have the thread of the cell's loop do something, and wait for it."""
+    if not cell.is_foreign():
+        return action()
+    _require_wanted(cell)
+    if cell.flags & PROPAGATES:  # what is begun there brings along what is set here
+        action = partial(copy_context().run, action)
+    result: T = cell.loop.host.call(what, action)
+    return result
+
+
+def _stub(row: Operation, function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What a thread has in place of a method of a context, or of its timers."""
+    what = f"{function.__name__}()"
+
+    @wraps(function)
+    def called_at_home(self: Context | KeyedTimers, /, *args: object, **kwargs: object) -> object:
+        return _call_home(self.cell, what, partial(function, self, *args, **kwargs))
+
+    @wraps(function)
+    def done_here(self: Context | KeyedTimers, /, *args: object, **kwargs: object) -> object:
+        _require_wanted(self.cell)
+        return function(self, *args, **kwargs)
+
+    return {Way.CALL: called_at_home, Way.UNLESS_ABANDONED: done_here}.get(row.shared)
+
+
+@carries_out("timers", _stub)
 class OffloadedTimers(KeyedTimers):
     """Keyed timers of an actor that works elsewhere."""
 
     __slots__ = ()
 
-    start = on_loop_thread(KeyedTimers.start)
-    cancel = on_loop_thread(KeyedTimers.cancel)
-    cancel_all = on_loop_thread(KeyedTimers.cancel_all)
 
-
+@carries_out("ctx", _stub)
 class OffloadedContext(ContextRecord):
     """What an actor can find out and do, from wherever its code runs."""
 
     __slots__ = ()
 
-    def _hand(self) -> Hand | None:
-        """Who has a message of this actor in hand, as seen from this thread: its loop, a hand-off, or nobody."""
-        handoff = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
-        if handoff is None or handoff.cell is not self.cell:
+    def _hand(self) -> Visits | MessageHandoff | None:
+        """What has a message of this actor in hand, as seen from this thread: its loop, a hand-off, or nothing."""
+        handoff = _handoff_here(self.cell) if self.cell.is_foreign() else None
+        if handoff is None:
             return super()._hand()
-        require_wanted(self.cell)
+        _require_wanted(self.cell)
         return handoff if handoff.carries_messages else None  # type: ignore[return-value]
 
     def blocking(self) -> AbstractContextManager[None]:
-        """Say that this handler only waits inside the block."""
-        handoff: Any = current_handoffs.get(get_ident()) if self.cell.is_foreign() else None
-        if handoff is None or handoff.cell is not self.cell:
+        handoff = _handoff_here(self.cell) if self.cell.is_foreign() else None
+        if handoff is None:
             return nullcontext()
-        require_wanted(self.cell)
+        _require_wanted(self.cell)
         return _blocking(handoff)
 
     def _receipt(self) -> object:
@@ -115,65 +111,8 @@ class OffloadedContext(ContextRecord):
         handoff = self.cell.handoff()
         return super()._receipt() if handoff is None or self._hand() is not None else handoff.sender
 
-    @property
-    def children(self) -> list[ActorRef]:
-        """The refs of its children, eldest first."""
-        return self._children()
-
-    @on_loop_thread
-    def _children(self) -> list[ActorRef]:
-        return Context.children.fget(self)  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def metas(self) -> list[Alias]:
-        """The aliases of its meta-processes, eldest first."""
-        return self._metas()
-
-    @on_loop_thread
-    def _metas(self) -> list[Alias]:
-        return Context.metas.fget(self)  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def trap_exit(self) -> bool:
-        """Whether the end of a linked actor comes as the message `Exit(ref, reason)`, instead of failing this one."""
-        return Context.trap_exit.fget(self)  # type: ignore[attr-defined,no-any-return]
-
-    @trap_exit.setter
-    def trap_exit(self, traps: bool) -> None:
-        self._set_trap_exit(traps)
-
-    @on_loop_thread
-    def _set_trap_exit(self, traps: bool) -> None:
-        Context.trap_exit.fset(self, traps)  # type: ignore[attr-defined]
-
-    @property
-    def timers(self) -> OffloadedTimers:
-        """Timers by key."""
-        extras = self.ensure_extras()
-        if extras.keyed is None:
-            extras.keyed = OffloadedTimers(self.cell)
-        keyed: OffloadedTimers = extras.keyed
-        return keyed
-
-    _publish = on_loop_thread(Context._publish)
-    _owe = on_loop_thread(Context._owe)
-    _hand_on = on_loop_thread(Context._hand_on)
-    spawn = unless_abandoned(Context.spawn)
-    stop = unless_abandoned(Context.stop)
-    become = unless_abandoned(Context.become)
-    unbecome = unless_abandoned(Context.unbecome)
-    watch = on_loop_thread(Context.watch)
-    unwatch = on_loop_thread(Context.unwatch)
-    monitor = on_loop_thread(Context.monitor)
-    demonitor = on_loop_thread(Context.demonitor)
-    link = on_loop_thread(Context.link)
-    unlink = on_loop_thread(Context.unlink)
-    send_after = on_loop_thread(Context.send_after)
-    send_every = on_loop_thread(Context.send_every)
-    set_receive_timeout = on_loop_thread(Context.set_receive_timeout)
-    spawn_meta = unless_abandoned(Context.spawn_meta)
-    watch_fd = on_loop_thread(Context.watch_fd)
-    unwatch_fd = on_loop_thread(Context.unwatch_fd)
+    def _new_timers(self) -> KeyedTimers:
+        return OffloadedTimers(self.cell)
 
     def pipe_to_self(
         self,
@@ -183,38 +122,79 @@ class OffloadedContext(ContextRecord):
         on_error: Callable[[BaseException], object] | None = None,
     ) -> asyncio.Task[None]:
         """As with any actor; where this thread has an asyncio loop of its own, `awaitable` runs there."""
-        executor: ExecutorPort = self.ensure_extras().executor
-        if not executor.has_asyncio or asyncio._get_running_loop() is None or not self.cell.is_foreign():
-            return self._pipe_on_loop(awaitable, map, on_error=on_error)
-        require_wanted(self.cell)
-        aio = asyncio.get_running_loop()
-        pipe = OffloadedPipe(self.cell, aio, start_pipe(self, awaitable, map, on_error))
-        forget = self._keep_pipe(pipe)
-        pipe.task.add_done_callback(lambda _: self.cell.loop.inbound.bring(self.cell, forget))
+        cell = self.cell
+        executor: Executor = self.ensure_extras().executor
+        if not executor.has_asyncio or asyncio._get_running_loop() is None or not cell.is_foreign():
+            at_home = super().pipe_to_self
+            return _call_home(cell, "pipe_to_self()", lambda: at_home(awaitable, map, on_error=on_error))
+        _require_wanted(cell)
+        pipe = OffloadedPipe(cell, asyncio.get_running_loop(), start_pipe(self, awaitable, map, on_error))
+
+        def begin() -> None:
+            self._begin_pipe(pipe)
+            if isinstance(cell.loop.clock, ManualClock):
+                cell.loop.helpers[pipe] = None
+
+        def end() -> None:
+            self._end_pipe(pipe)
+            cell.loop.helpers.pop(pipe, None)
+
+        _call_home(cell, "pipe_to_self()", begin)
+        pipe.task.add_done_callback(lambda _: cell.loop.inbound.post_back(cell, end))
         return pipe.task
-
-    _pipe_on_loop = on_loop_thread(Context.pipe_to_self)
-
-    @on_loop_thread
-    def _keep_pipe(self, pipe: OffloadedPipe) -> Callable[[], object]:
-        """Have it end with the actor, and the clock wait for it; what is returned forgets it."""
-        pipes = self.ensure_extras().pipes
-        helpers = self.cell.loop.helpers
-        pipes[pipe] = None
-        if isinstance(self.cell.loop.clock, ManualClock):
-            helpers[pipe] = None
-
-        def forget() -> None:
-            pipes.pop(pipe, None)
-            helpers.pop(pipe, None)
-
-        return forget
 
 
 @contextmanager
-def _blocking(handoff: Any) -> Iterator[None]:
+def _blocking(handoff: Handoff) -> Iterator[None]:
     handoff.block()
     try:
         yield
     finally:
         handoff.unblock()
+
+
+class OffloadedPipe:
+    """A task of another thread's asyncio loop that ends with the actor. For a manual clock it reports when it waits."""
+
+    __slots__ = ("_aio", "_asked", "_cell", "_settled", "task")
+
+    def __init__(self, cell: Cell, aio: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+        self._cell = cell
+        self._aio = aio
+        self.task = task
+        # The tick of the actor's loop after which it was last asked to report, and after which it last did. What it
+        # waits for comes with a tick.
+        self._asked = _NEVER
+        self._settled = _NEVER
+
+    @property
+    def name(self) -> str:
+        return self._cell.name()
+
+    def cancel(self) -> None:
+        """End the task, from the loop's thread."""
+        with suppress(RuntimeError):  # that loop is closed, and the task with it
+            self._aio.call_soon_threadsafe(self.task.cancel)
+
+    def is_at_rest(self) -> bool:
+        """Whether the task has ended, or is known to wait for what the actor's loop has to bring about."""
+        if self.task.done() or self._aio.is_closed():
+            return True
+        future = getattr(self.task, "_fut_waiter", None)
+        return self._settled == self._cell.loop.ticks and future is not None and not future.done()
+
+    def report_rest(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called, on the other thread, when asyncio there has done what it has ready."""
+        ticks = self._cell.loop.ticks
+        if self._asked == ticks and self._settled != ticks:
+            return  # that is under way
+
+        def settled() -> None:
+            self._settled = ticks
+            tell()
+
+        self._asked = ticks
+        try:
+            self._aio.call_soon_threadsafe(after_turns, settled)
+        except RuntimeError:  # that loop is closed
+            tell()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 
-from greenroom._core.flags import PROPAGATES
 from greenroom._core.handoff.handoff import CallHandoff, Handoff
-from greenroom._core.handoff.messages import MessageHandoff, PropagatingHandoff
+from greenroom._core.handoff.messages import MessageHandoff
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.context import Context
 from greenroom.actor.offload.context import OffloadedContext
@@ -33,26 +32,26 @@ class Executor:
         self.dispatcher = dispatcher
 
     def do(self, handoff: Handoff) -> None:
-        """Have it carried out, and go on. For the loop's own thread."""
+        """Start carrying out a hand-off, and return. For the loop's own thread."""
         raise NotImplementedError
 
     def others_wait(self) -> bool:
-        """Whether somebody waits for the thread that calls this."""
+        """Whether other hand-offs wait for the calling thread."""
         return False
 
     def is_backed_up(self) -> bool:
-        """Whether there is more to do than there are threads for it."""
+        """Whether hand-offs wait, and no thread is free."""
         return False
 
     def examine(self, message: object) -> None:
-        """Refuse a message that cannot be brought there. From any thread."""
+        """Raise if a message cannot be sent to where the code runs. From any thread."""
 
     def enter(self, cell: Cell, record: ActorRecord) -> Handoff:
-        """Have the actor made, in another process; to be awaited: its class, if it has one, and its supervision."""
+        """Create the actor in another process; to be awaited: its class, if it has one, and its supervision."""
         raise NotImplementedError
 
     def has_lost_actor(self) -> bool:
-        """Whether the actor was in another process, and is not any more: there is nothing it could go on with."""
+        """Whether the actor was in another process that is lost."""
         return False
 
     def let_go(self) -> None:
@@ -63,13 +62,13 @@ class Executor:
         return OffloadedContext()
 
     def runs_on_loop(self, function: Callable[..., object]) -> bool:
-        """Whether a function is called by the loop's own thread all the same: an async one, where asyncio is not."""
+        """Whether the loop's own thread calls a function all the same: an async one, if there is no asyncio."""
         return False
 
     def call(
         self, cell: Cell, function: Callable[..., object], arguments: tuple[object, ...], awaits: bool
     ) -> CallHandoff:
-        """Have a user's function called; to be awaited. With `awaits`, what it returns may be awaited there too."""
+        """Call a user's function; to be awaited. With `awaits`, its result may be awaited there too."""
         call = CallHandoff(cell, function, arguments, awaits)
         self._give(call)
         return call
@@ -82,12 +81,11 @@ class Executor:
             raise
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[object, None, object]:
-        """Have a message handled, and those behind it; to be awaited: what the last handler returned."""
+        """Handle a message, and those behind it; to be awaited: what the last handler returned."""
         if self.runs_on_loop(cell.handler):
             handled: Coroutine[object, None, object] = cell.handler(cell.subject, message)
             return handled
-        kind = PropagatingHandoff if cell.flags & PROPAGATES else MessageHandoff
-        handoff = kind(cell, message, sender, lane, self.others_wait, self.is_backed_up)
+        handoff = MessageHandoff(cell, message, sender, lane, self.others_wait, self.is_backed_up)
         handoff.carry()
         return self._carry_out(cell, handoff)
 

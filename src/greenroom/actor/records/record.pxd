@@ -1,15 +1,15 @@
 import cython
-from greenroom._core.capi cimport COMPILED, new_object, untrack
+from greenroom._core.capi cimport COMPILED, can_be_tracked, is_tracked, new_object, track, untrack
 from greenroom._core.mailbox.cell cimport Cell
 
 cdef object NORMAL, SHUTDOWN, KILLED
 
 cdef class ActorRecord:
     cdef readonly Cell cell
-    cdef public object spec, watchers, extras
+    cdef public object spec, watchers, extras, reason
     cdef public tuple args
     cdef public ChildList child_list
-    cdef public int state, phase
+    cdef public int stage, state
     cdef ActorRecord _next, _previous
 
 cpdef attach_record(ActorRecord record, Cell cell, object spec, tuple args)
@@ -47,3 +47,9 @@ cdef class Tombstone:
 
 @cython.locals(tombstone=Tombstone)
 cpdef Tombstone tombstone_of(object reason, object name, object parent, object history)
+
+cpdef untrack_actor(ActorRecord record)
+cpdef untrack_instance(ActorRecord record, object actor)
+cpdef track_actor(ActorRecord record)
+cpdef track_instance(ActorRecord record)
+cdef _track(object thing)

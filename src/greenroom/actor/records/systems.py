@@ -10,17 +10,17 @@ from weakref import WeakValueDictionary
 from greenroom.errors import RefGone
 
 if TYPE_CHECKING:
-    from greenroom.actor.records.ports import SystemPort
+    from greenroom.system.system import ActorSystem
 
 __all__ = ["enrol", "find_elsewhere", "resolve", "systems"]
 
 _systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _elsewhere: list[Callable[[str, int, str], Any]] = []
-"""Who makes refs to actors of other processes. Written before anything is unpickled."""
+"""Functions that make refs to actors of other processes. Written before anything is unpickled."""
 
 
-def enrol(system: SystemPort) -> None:
-    """Let refs of `system` be unpickled in this process, and let it have a last word when the program ends."""
+def enrol(system: ActorSystem) -> None:
+    """Let refs of `system` be unpickled in this process, and call it when the program ends."""
     if not _systems:
         atexit.unregister(_tell_of_exit)
         atexit.register(_tell_of_exit)
@@ -33,17 +33,16 @@ def _tell_of_exit() -> None:
 
 
 def systems() -> list[Any]:
-    """Those that are still there."""
     return list(_systems.values())
 
 
 def find_elsewhere(finder: Callable[[str, int, str], Any]) -> None:
-    """Have `finder` make refs to actors of systems that are not in this process; it may return None."""
+    """Add a function that makes refs to actors of systems in other processes; it may return None."""
     _elsewhere.append(finder)
 
 
 def resolve(token: str, cell_id: int, path: str) -> Any:
-    """The ref that was pickled."""
+    """The ref that was pickled with these values."""
     system = _systems.get(token)
     if system is not None:
         ref = system._ref_of_id(cell_id, path)

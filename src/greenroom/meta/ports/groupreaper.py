@@ -34,7 +34,7 @@ _home = 0
 
 
 def guard(group: int) -> None:
-    """Have `group` killed if this process dies without a farewell."""
+    """Have `group` killed if this process is killed."""
     global _shell, _home
     with _lock:
         if _home != os.getpid():  # forked: those are the parent's
@@ -54,7 +54,6 @@ def guard(group: int) -> None:
 
 
 def release(group: int) -> None:
-    """`group` has ended."""
     global _shell
     with _lock:
         if _home != os.getpid() or _groups.pop(group, group) is not None:

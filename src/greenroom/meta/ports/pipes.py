@@ -1,30 +1,56 @@
-"""The three pipes of a program."""
+"""The three pipes of a program, and what passes between it and its owner besides `Write`, `CloseWrite`, `Close`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import signal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.delivery.waitingline import Waiter
 from greenroom._core.scheduler.fdwatch import READ, WRITE
-from greenroom.lanes import Lane
-from greenroom.meta.ports.messages import Output
-from greenroom.meta.streams.outlet import Outlet
+from greenroom.meta.streams.owner import Outlet
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef, Alias
-    from greenroom.meta.ports.fdend import FdEnd
-    from greenroom.meta.simulated.pipe import ReadEnd, WriteEnd
+    from greenroom.meta.ports.program import FdEnd
+    from greenroom.meta.simulated.program import PortEnd
     from greenroom.meta.streams.framing import Decoder
 
-__all__ = ["InputPipe", "OutputPipe", "ProgramOutlet"]
+__all__ = ["Exited", "InputPipe", "Output", "OutputPipe", "ProgramOutlet", "SendSignal"]
 
 CHUNK = 1 << 16
 MOST_LEFT = 1 << 20
 """Bytes that are read of what a program has left in a pipe: the most that one holds, unless a superuser says more."""
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Output:
+    """A frame that the program has written, to `"stdout"` or to `"stderr"`."""
+
+    alias: Alias
+    data: Any
+    stream: str = "stdout"
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Exited:
+    """The program has ended: the last message of a `Port`. `status` is 0 if all went well, -9 if signal 9 ended it.
+
+    `error` says what broke it off, if its output did: a frame that is too large, say.
+    """
+
+    alias: Alias
+    status: int
+    error: BaseException | None = None
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class SendSignal:
+    """Send the program, and all it has started, a signal."""
+
+    signal: int = signal.SIGTERM
 
 
 class ProgramOutlet(Outlet):
@@ -49,25 +75,9 @@ class ProgramOutlet(Outlet):
             pipe.resume()
 
     async def delivered(self) -> None:
-        """Return when the owner has been told all."""
         while self.is_behind():
             self._told.clear()
             await self._told.wait()
-
-    def leave(self) -> None:
-        """Nothing more comes. What waits is told as soon as there is room, and nobody waits for that."""
-        owner, waiter = self._owner, self._waiter
-        pending: deque[object] = self._pending or deque()
-        self._owner = self._waiter = self._pending = None
-        if waiter is not None:
-            pending.popleft()  # which it brings: it stays in line, before the others
-        for message in pending:
-            if owner is not None:
-                self._loop.admission.wait_for_room(owner, Waiter(message, self.alias, Lane.DATA, _nothing))
-
-
-def _nothing(refused: BaseException | None) -> None:
-    """Nobody is told."""
 
 
 class OutputPipe:
@@ -75,7 +85,7 @@ class OutputPipe:
 
     def __init__(
         self,
-        source: FdEnd | ReadEnd,
+        source: FdEnd | PortEnd,
         outlet: ProgramOutlet,
         decoder: Decoder,
         stream: str,
@@ -88,29 +98,24 @@ class OutputPipe:
         self.stream = stream
         self.bytes = 0
         self.over = False
-        source.watch(READ, self._can_read)
+        source.watch(READ, lambda events: self._read())
 
     def pause(self) -> None:
-        """Read nothing for now."""
         if not self.over:
             self._source.pause()
 
     def resume(self) -> None:
-        """Go on."""
         if not self.over:
             self._source.resume()
 
-    def _can_read(self, events: int) -> None:
-        self._read()
-
     def _read(self) -> int:
-        """Read what is there, if that is not too much: how many bytes."""
+        """Read what is there, up to a chunk: how many bytes."""
         try:
             data = self._source.read(CHUNK)
         except BlockingIOError:
             return 0
         except OSError as exc:
-            self._end(exc)
+            self.end(exc)
             return 0
         if not data:
             self._finish()
@@ -125,27 +130,23 @@ class OutputPipe:
             for frame in frames():
                 self._outlet.tell(Output(self._outlet.alias, frame, self.stream))
         except Exception as exc:
-            self._end(exc)
+            self.end(exc)
 
     def _finish(self) -> None:
-        """The program has closed it, and so has everybody who had it from the program."""
+        """All who could write have closed the pipe."""
         self._tell(self._decoder.finish)
-        self._end(None)
+        self.end()
 
-    def hear_out(self) -> None:
-        """Read what is left, and no more; a last frame without an end is one all the same."""
+    def read_rest(self) -> None:
+        """Read what is left, and no more; a last frame without an end is told too."""
         left = MOST_LEFT
         while not self.over and left > 0 and (count := self._read()):
             left -= count
         if not self.over:
             self._finish()
 
-    def drop(self) -> None:
-        """Read no more, whatever is there."""
-        self._end(None)
-
-    def _end(self, error: BaseException | None) -> None:
-        """Read no more. It stays open until the program has ended: else that might be what ends it."""
+    def end(self, error: BaseException | None = None) -> None:
+        """Read no more. The pipe stays open until the program has ended: else that might be what ends it."""
         if not self.over:
             self.over = True
             self._source.unwatch()
@@ -157,7 +158,7 @@ class InputPipe:
 
     def __init__(
         self,
-        sink: FdEnd | WriteEnd,
+        sink: FdEnd | PortEnd,
         high_water: int,
         on_stall: Callable[[bool], object],
         on_lost: Callable[[], object],
@@ -173,10 +174,10 @@ class InputPipe:
         # Whether nothing can be written any more.
         self.over = False
         self.bytes = 0
-        sink.watch(READ, self._is_ready)  # which it is when nobody reads any more
+        sink.watch(READ, self._is_ready)  # which it is when the program reads no more
 
     def write(self, data: bytes) -> None:
-        """Send it, now or when there is room in the pipe."""
+        """Write now, or when there is room in the pipe."""
         self.bytes += len(data)
         if self._buffer:
             self._buffer += data
@@ -190,11 +191,10 @@ class InputPipe:
             self._on_stall(True)
 
     def is_full(self) -> bool:
-        """Whether nothing should be written for now."""
         return self._waiting is not None
 
     def when_drained(self, call: Callable[[], object]) -> None:
-        """Have `call` called when a full one has room for more, or never will."""
+        """Have `call` called when a full pipe has room for more, or never will."""
         if self._waiting is not None:
             self._waiting.append(call)
 
@@ -205,11 +205,9 @@ class InputPipe:
             self.abort()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is to be written."""
         return self._is_closing or self.over
 
     def abort(self) -> None:
-        """Write nothing more."""
         if not self.over:
             self._end()
             self._sink.close()
@@ -237,20 +235,16 @@ class InputPipe:
             self._on_stall(False)
 
     def _push(self, data: bytes | bytearray) -> int:
-        """Write as much as there is room for: how many bytes."""
         total = 0
         with memoryview(data) as view:
             while total < len(view):
                 try:
                     total += self._sink.write(view[total : total + CHUNK])
-                except BlockingIOError:
+                except OSError:  # there is no room now, or the program reads no more: that is told
                     break
-                except OSError:
-                    break  # nobody reads: that is told
         return total
 
     def _lose(self) -> None:
-        """The program reads no more."""
         self._end()
         if not self._is_closing:
             self._on_lost()

@@ -7,24 +7,24 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.errors import BadArgument, ConfigError, ConnectionClosed, ProgramFailed
 from greenroom.exits import KILLED
-from greenroom.meta.ports.messages import Exited, SendSignal
-from greenroom.meta.ports.pipes import InputPipe, OutputPipe, ProgramOutlet
-from greenroom.meta.ports.program import AFTER_EXIT, Program
-from greenroom.meta.process.metaprocess import MetaProcess
-from greenroom.meta.simulated.program import SimulatedProgram, programs_of
+from greenroom.meta import carriers
+from greenroom.meta.ports.pipes import Exited, InputPipe, OutputPipe, ProgramOutlet, SendSignal
+from greenroom.meta.ports.program import AFTER_EXIT
 from greenroom.meta.sockets.messages import Close, CloseWrite, Write
-from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.meta.streams.framing import Lines, framing_of
-from greenroom.meta.streams.ownerend import OwnerEnd
+from greenroom.meta.streams.owner import OwnedProcess
+from greenroom.validation import require_count, require_seconds
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
+    from greenroom.meta.ports.program import Program
+    from greenroom.meta.simulated.program import SimulatedProgram
 
 __all__ = ["Port"]
 
@@ -33,7 +33,7 @@ LONGEST_SHOWN = 80
 """Characters of a command, in the log and in errors."""
 
 
-class Port(MetaProcess):
+class Port(OwnedProcess):
     """Runs a program. Its owner gets `Output(alias, data, stream)`, and last `Exited(alias, status)`.
 
     The owner sends `Write(data)` for its input, `CloseWrite()` to end that, `Close()` to end the program, and
@@ -84,8 +84,6 @@ class Port(MetaProcess):
         high_water: Bytes in the input's buffer from which on no further `Write` is handled.
     """
 
-    _on_loop: ClassVar[bool] = True
-
     def __init__(
         self,
         command: Sequence[str | os.PathLike[str]] | str,
@@ -124,24 +122,19 @@ class Port(MetaProcess):
         self._input: InputPipe | None = None
         # Set when nothing more can come from it.
         self._quiet = asyncio.Event()
-        self._owner_end: OwnerEnd | None = None
         self._error: BaseException | None = None
         # Takes back that messages are let in again, if the program lives on though it does not read.
         self._take_back: Callable[[], object] | None = None
-        # Whether its pipes are there.
-        self._is_ready = False
         # Whether its owner knows that it has ended.
         self._told = False
 
     # -- running
 
     def init(self) -> None:
-        """Start the program: if that fails, there is no port, and whoever spawns it knows."""
+        """Start the program: if that fails, there is no port, and `spawn_meta` raises."""
         environment = {**(os.environ if self._environment is None else self._environment), **self._extra}
-        simulated = programs_of(self._require_host("a port").ctx.cell.loop)
-        begin = Program if simulated is None else simulated.start
-        self._program = begin(
-            self._command, stderr=self._stderr, cwd=self._cwd, environment=environment, shell=self._shell
+        self._program = carriers.start_program(
+            self._loop, self._command, stderr=self._stderr, cwd=self._cwd, environment=environment, shell=self._shell
         )
 
     @property
@@ -150,31 +143,25 @@ class Port(MetaProcess):
         return None if self._program is None else self._program.pid
 
     async def start(self) -> None:
-        """Pass on what it writes, until it has ended."""
         program = self._program
         assert program is not None
         outlet = self._open(program)
         await program.ended()
-        await program.hear_the_rest(self._quiet, outlet)
+        await program.rest_of_output(self._quiet, outlet)
         self._tell_end(outlet)
         await outlet.delivered()
         if self._check and program.status:
             raise ProgramFailed(self._shown_command(), program.status)
 
     def _open(self, program: Program | SimulatedProgram) -> ProgramOutlet:
-        """Begin to read and to write."""
-        host = self._require_host("a port")
-        owner = self._owner or self.parent
-        if owner != self.parent:
-            self._owner_end = OwnerEnd(owner, host.ctx.stop)
-        outlet = self._outlet = ProgramOutlet(host.ctx.cell.loop, self.id, owner)
+        self._end_with(self._recipient(), self._spawned().ctx.stop)
+        outlet = self._outlet = ProgramOutlet(self._loop, self.id, self._recipient())
         stdin, stdout, stderr = program.ends()
-        self._input = InputPipe(stdin, self._high_water, self._stall, self._input_lost)
+        self._input = InputPipe(stdin, self._high_water, self._spawned().stall, self._input_lost)
         for stream, end, framing in (("stdout", stdout, self._framing), ("stderr", stderr, Lines())):
             if end is not None:
                 outlet.pipes.append(OutputPipe(end, outlet, framing.decoder(), stream, self._output_ended))
-        self._is_ready = True
-        self._stall(False)
+        self._spawned().stall(False)
         return outlet
 
     def _output_ended(self, pipe: OutputPipe, error: BaseException | None) -> None:
@@ -183,32 +170,32 @@ class Port(MetaProcess):
             told = "%s of %s cannot be read any more, and the program is ended: %s"
             self.log.error(told, pipe.stream, self._shown_command(), error)
             if not self.stopping:
-                self._require_host("a port").ctx.stop()
+                self._spawned().ctx.stop()
         if self._outlet is not None and all(one.over for one in self._outlet.pipes):
             self._quiet.set()
 
     def _tell_end(self, outlet: ProgramOutlet) -> None:
-        """It has ended: tell the owner, after all that it has said."""
+        """Tell the owner how the program ended, after all of its output."""
         if not self._told and outlet.is_heard():
             self._told = True
             for pipe in outlet.pipes:
-                pipe.hear_out()
-            outlet.tell(self._farewell())
+                pipe.read_rest()
+            outlet.tell(self._exited())
 
-    def _farewell(self) -> Exited:
+    def _exited(self) -> Exited:
         status = None if self._program is None else self._program.status
         return Exited(self.id, status or 0, self._error)
 
     def _input_lost(self) -> None:
-        """It reads no more. Most likely it is about to end: what is written waits, for the next one if there is one."""
-        self._stall(True)
+        # It is probably about to end: what is written waits, for the next program if there is one.
+        self._spawned().stall(True)
         if self._program is not None:
             self._take_back = self._program.call_later(AFTER_EXIT, self._go_on_if_alive)
 
     def _go_on_if_alive(self) -> None:
-        """It has closed its input, and goes on: what is written to it now is told to be too late."""
+        """A program that has closed its input, and goes on, is written to too late: the writers are told."""
         if self._program is not None and not self._program.has_ended():
-            self._stall(False)
+            self._spawned().stall(False)
 
     def _shown_command(self) -> str:
         words = self._command if isinstance(self._command, str) else [os.fspath(word) for word in self._command]
@@ -218,25 +205,18 @@ class Port(MetaProcess):
     # -- messages
 
     def _is_unready(self) -> bool:
-        return not self._is_ready
-
-    def _stall(self, stalls: bool) -> None:
-        """Let messages wait while the program does not read."""
-        self._require_host("a port").stall(stalls)
+        return self._input is None
 
     def handle_message(self, message: Any) -> object:
-        """`Write`, `CloseWrite`, `Close` or `SendSignal`."""
         if not isinstance(message, Write):
             return self._control(message)
         try:
             self._write(message)
         except Exception as exc:
-            self.log.error("this cannot be written, and is a dead letter: %s", exc)
-            self._require_host("a port").bury(message, f"cannot be written: {exc}")
+            self._bury_unwritten(message, exc)
         return None
 
     def handle_call(self, request: Any) -> object:
-        """The same; of `Write`, the number of bytes when there is room for more."""
         if not isinstance(request, Write):
             return self._control(request)
         count = self._write(request)
@@ -267,12 +247,11 @@ class Port(MetaProcess):
             if self._input is not None:
                 self._input.close()
         elif isinstance(message, Close):
-            host = self._require_host("a port")
-            life = host.ctx.cell.loop.host
+            cell = self._spawned().ctx.cell
             if message.abort:
-                life.request_end(host.ctx.cell, KILLED)
+                cell.loop.host.request_end(cell, KILLED)
             else:
-                life.request_own_end(host.ctx.cell)
+                cell.loop.host.request_own_end(cell)
         elif isinstance(message, SendSignal):
             if not isinstance(message.signal, int):
                 raise BadArgument(f"SendSignal() takes the number of a signal, not {message.signal!r}")
@@ -282,55 +261,48 @@ class Port(MetaProcess):
             return UNHANDLED
         return None
 
-    def inspect(self, *items: str) -> Mapping[str, Any]:
-        """The program, its process, and how much has passed."""
+    def _shown(self) -> dict[str, Any]:
         pipes = [] if self._outlet is None else self._outlet.pipes
-        shown = {
+        return {
             "command": self._shown_command(),
             "pid": self.pid,
             "status": None if self._program is None else self._program.status,
             "bytes_in": 0 if self._input is None else self._input.bytes,
             **{f"bytes_{pipe.stream}": pipe.bytes for pipe in pipes},
         }
-        return {name: shown[name] for name in items if name in shown} if items else shown
 
     # -- the end
 
     async def terminate(self, reason: ExitReason) -> None:
-        """End the program, and whatever it has started."""
         program = self._program
         if program is None:
             return
-        self._stall(False)
-        if reason is KILLED or not await self._ends_when_asked(program):
+        self._spawned().stall(False)
+        has_ended = False
+        if reason is not KILLED:
+            program.signal(signal.SIGTERM)
+            program.signal(signal.SIGCONT)  # one that is stopped can end only if it goes on
+            has_ended = await program.group_ended_within(self._kill_grace)
+        if not has_ended:
             await program.kill()
         self._give_up(hears=reason is not KILLED)
-        owner = self._owner or self.parent
-        if self._outlet is None and owner.is_alive:  # it ended before it had begun
-            self._require_host("a port").send_in_time(owner, self._farewell())
-
-    async def _ends_when_asked(self, program: Program | SimulatedProgram) -> bool:
-        """Whether all of them end within their grace. One that is stopped can do so only if it goes on."""
-        program.signal(signal.SIGTERM)
-        program.signal(signal.SIGCONT)
-        return await program.group_ended_within(self._kill_grace)
+        if self._outlet is None and self._recipient().is_alive:  # it ended before it had begun
+            self._tell_owner(self._exited())
 
     def _give_up(self, hears: bool = False) -> None:
-        """Let nothing be left of it; the owner, if it is there, is told how it ended."""
         program, outlet = self._program, self._outlet
         if program is None:
             return
         program.reap()
-        if self._owner_end is not None:
-            self._owner_end.cancel()
+        self._leave_owner()
         if self._take_back is not None:
             self._take_back()
         if outlet is not None:
             for pipe in () if hears else outlet.pipes:
-                pipe.drop()
+                pipe.end()
             self._tell_end(outlet)
             for pipe in outlet.pipes:
-                pipe.drop()
+                pipe.end()
             outlet.leave()
         if self._input is not None:
             self._input.abort()

@@ -1,4 +1,4 @@
-"""A program that runs in a process group of its own, until nobody of that group is left."""
+"""A program that runs in a process group of its own, until all of that group have ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from greenroom._core.scheduler.fdwatch import FdWatches
 from greenroom.meta.ports import groupreaper
-from greenroom.meta.ports.fdend import FdEnd
 from greenroom.wire.forks import no_forks
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ class Program:
         groupreaper.guard(self.pid)
 
     def ends(self) -> tuple[FdEnd, FdEnd, FdEnd | None]:
-        """Our ends of its pipes: input, output, errors."""
         watches = self._watches = FdWatches(asyncio.get_running_loop(), 3)
         process = self.process
         assert process.stdin is not None
@@ -78,27 +76,22 @@ class Program:
         return FdEnd(watches, process.stdin), FdEnd(watches, process.stdout), errors
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
-        """Have `call` called in `seconds`, by the clock that real programs live by; what takes that back."""
+        """Have `call` called in `seconds` of real time; returns what takes that back."""
         return asyncio.get_running_loop().call_later(seconds, call).cancel
 
-    def signal(self, number: int) -> bool:
-        """Send the whole group a signal; False when nobody is there to get it."""
-        if self._is_reaped:
-            return False
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+    def signal(self, number: int) -> None:
+        """Send the whole group a signal."""
+        if not self._is_reaped:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     # -- its end
 
     def has_ended(self) -> bool:
-        """Whether the process itself has ended."""
         if self.status is None:
             try:
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            except ChildProcessError:  # somebody else has reaped it
+            except ChildProcessError:  # it has been reaped elsewhere
                 self.status = self.process.wait()
             else:
                 if found is not None:
@@ -106,7 +99,6 @@ class Program:
         return self.status is not None
 
     async def ended(self) -> None:
-        """Return when the process itself has ended."""
         if self.has_ended():
             return
         try:
@@ -125,25 +117,21 @@ class Program:
             os.close(watch)
         self.has_ended()
 
-    async def group_ended(self) -> None:
-        """Return when the process has ended, and so have all that it has started and that are of its group."""
-        await self.ended()
-        pause = SHORTEST_LOOK
-        while _lives(self.pid):  # nothing tells of the end of others' children
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_LOOK)
-
     async def group_ended_within(self, seconds: float) -> bool:
-        """The same, if that takes no longer than `seconds`; whether it does not."""
+        """Whether the process, and all of its group, end in `seconds`; returns when they have."""
         try:
             async with asyncio.timeout(seconds):
-                await self.group_ended()
+                await self.ended()
+                pause = SHORTEST_LOOK
+                while _lives(self.pid):  # nothing tells of the end of others' children
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_LOOK)
         except TimeoutError:
             return False
         return True
 
-    async def hear_the_rest(self, quiet: asyncio.Event, outlet: ProgramOutlet) -> None:
-        """It has ended, and may have started others who still write. While the owner is slow, no time passes."""
+    async def rest_of_output(self, quiet: asyncio.Event, outlet: ProgramOutlet) -> None:
+        """Wait for what others, which the program has started, still write. While the owner is slow, no time passes."""
         aio = asyncio.get_running_loop()
         left = AFTER_EXIT
         while left > 0 and not quiet.is_set():
@@ -156,12 +144,11 @@ class Program:
                 left -= aio.time() - began
 
     async def kill(self) -> None:
-        """Kill the whole group."""
         self.signal(signal.SIGKILL)
         await self.group_ended_within(AFTER_KILL)
 
     def reap(self) -> None:
-        """Let nothing be left of it: whoever lives is killed."""
+        """Kill what is left of the group, and collect the status."""
         if self._is_reaped:
             return
         self.signal(signal.SIGKILL)
@@ -173,7 +160,6 @@ class Program:
                 self.status = status
 
     def close(self) -> None:
-        """Let go of its pipes."""
         if self._watches is not None:
             self._watches.close()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -181,8 +167,49 @@ class Program:
                 pipe.close()
 
 
+class FdEnd:
+    """One end of a pipe, which tells when it is ready, again and again while it is; nothing here blocks.
+
+    It is watched by a selector of our own, and not by asyncio's transports: those close a pipe a while after they are
+    told to, when its number may be another's, and uvloop's do not say when that is.
+    """
+
+    __slots__ = ("_fd", "_pipe", "_watches")
+
+    def __init__(self, watches: FdWatches, pipe: IO[bytes]) -> None:
+        self._watches = watches
+        self._pipe = pipe
+        self._fd = pipe.fileno()
+        os.set_blocking(self._fd, False)
+
+    def watch(self, events: int, ready: Callable[[int], object]) -> None:
+        """Call `ready(events)` when it can be read or written, instead of what was called before."""
+        self._watches.remove(self._fd)
+        self._watches.add(self._fd, events, ready)
+
+    def pause(self) -> None:
+        self._watches.pause(self._fd)
+
+    def resume(self) -> None:
+        self._watches.resume(self._fd)
+
+    def unwatch(self) -> None:
+        self._watches.remove(self._fd)
+
+    def read(self, most: int) -> bytes:
+        """What is there; `BlockingIOError` if that is nothing yet, empty at the end."""
+        return os.read(self._fd, most)
+
+    def write(self, data: memoryview) -> int:
+        """Write as much as there is room for: how many bytes; `BlockingIOError` if there is none."""
+        return os.write(self._fd, data)
+
+    def close(self) -> None:
+        self._pipe.close()
+
+
 def _lives(group: int) -> bool:
-    """Whether somebody of a group lives. Who has ended does not, even if not reaped: in a container that takes long."""
+    # One that has ended does not live, even if not reaped: in a container that takes long.
     try:
         os.killpg(group, 0)
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - it is quicker

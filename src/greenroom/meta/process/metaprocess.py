@@ -1,23 +1,60 @@
-"""`MetaProcess`: what users subclass to do blocking work beside an actor."""
+"""`MetaProcess`: what users subclass to do blocking work beside an actor; and how one is spawned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import inspect
+import logging
+import select
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
-from greenroom.errors import MetaCannotSpawnActors, MetaEnded
-from greenroom.meta.process.base import MetaBase
-from greenroom.meta.process.spawning import spawn_meta
-from greenroom.meta.process.state import MetaState
+from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.api.props import props
+from greenroom.actor.messaging.waiting import block_for_room
+from greenroom.errors import (
+    ActorTerminated,
+    DispatcherExists,
+    MetaCannotAsk,
+    MetaCannotCompress,
+    MetaCannotLink,
+    MetaCannotMonitor,
+    MetaCannotReply,
+    MetaCannotSetLane,
+    MetaCannotSpawnActors,
+    MetaCannotWatch,
+    MetaEnded,
+    MetaNotSpawned,
+    MetaSpawnedBefore,
+    NotAMeta,
+    SendTimeout,
+)
+from greenroom.exits import KILLED, NORMAL, ExitReason
+from greenroom.lanes import Lane, as_lane
+from greenroom.meta.process.incarnation import Incarnation, LoopMeta, PoolMeta
+from greenroom.meta.process.options import Compression, MetaOptions, MetaState
+from greenroom.meta.process.reader import ReaderStopped
+from greenroom.system.dispatchers.settings import Parallel
 
 if TYPE_CHECKING:
-    from greenroom.actor.messaging.ref import Alias
-    from greenroom.meta.process.options import MetaOptions
+    from _typeshed import FileDescriptorLike
 
-__all__ = ["MetaProcess"]
+    from greenroom.actor.api.context import Context
+    from greenroom.actor.messaging.ref import ActorRef, Alias
+    from greenroom.actor.messaging.reply import Reply
+
+__all__ = ["MetaProcess", "spawn_meta"]
+
+DISPATCHER = "meta"
+"""Where handlers run that may block: threads of their own; `SystemConfig(dispatchers={"meta": ...})` says how many."""
+THREADS = 32
+BETWEEN_LOOKS = 0.25
+"""Seconds after which a reader that waits for room looks whether it is to end."""
 
 
-class MetaProcess(MetaBase):
+class MetaProcess:
     """Two threads of work that belong to one actor: a reader, which may block, and a handler of messages.
 
     >>> import asyncio, socket
@@ -54,22 +91,381 @@ class MetaProcess(MetaBase):
     def`: then they run on the system's event loop, and take no thread.
     """
 
+    # Whether the handlers run on the system's event loop although they are plain functions: they never block.
+    _on_loop: ClassVar[bool] = False
+    # What it is called after, if that is not its class.
+    _label: ClassVar[str | None] = None
+    # None until it is spawned.
+    _incarnation: Incarnation | None = None
+    _state: MetaState = MetaState.SLEEP
+    _send_lane: Lane = Lane.DATA
+    _compression: Compression = Compression()
+
+    # -- the callbacks
+
+    def init(self) -> object:
+        """Called once, by `spawn_meta`. If it raises, nothing is spawned, and `spawn_meta` raises the same."""
+
+    def start(self) -> object:
+        """Read from the world outside; runs beside the handlers, on a thread of its own. When it returns, all ends.
+
+        Without a `start` of its own, a meta-process only handles messages, and lives until it is stopped.
+        """
+
+    def handle_message(self, message: Any) -> object:
+        """Handle what an actor told; it may block. If it raises, the meta-process ends. `self.sender` told it."""
+        return UNHANDLED
+
+    def handle_call(self, request: Any) -> object:
+        """Answer what an actor asked; it may block. If it raises, that is the answer. `self.sender` asked."""
+        return UNHANDLED
+
+    def terminate(self, reason: ExitReason) -> object:
+        """Called last, however it ends: close what is open, and end what `start()` still waits for."""
+
+    def inspect(self, *items: str) -> Mapping[str, Any]:
+        """What it shows of itself to `alias.inspect()` and observers; asked for between two messages."""
+        return {}
+
+    # -- further callbacks, of the runtime's own meta-processes
+
+    def _give_up(self) -> None:
+        """Let go of what must not be left behind: `terminate` has failed, or not come to its end."""
+
+    def _prepare(self) -> object:
+        """Called before it has started, and awaited if it can be; only on the loop."""
+
+    def _is_unready(self) -> bool:
+        """Whether messages have to wait until it is connected, say."""
+        return False
+
+    def _before_children_end(self) -> None:
+        """Called when it is to end, and those below it next."""
+
+    # -- what it can find out and do, from either thread
+
+    def _spawned(self, operation: str = "this") -> Incarnation:
+        if self._incarnation is None:
+            raise MetaNotSpawned(type(self).__name__, operation)
+        return self._incarnation
+
+    def _require_running(self, operation: str, error: Callable[[Alias, str], Exception]) -> Incarnation:
+        incarnation = self._spawned(operation)
+        if self._state is not MetaState.RUNNING:
+            raise error(incarnation.alias, self._state.value)
+        return incarnation
+
+    @property
+    def id(self) -> Alias:
+        """The alias of this meta-process: what others send to."""
+        return self._spawned("`id`").alias
+
+    @property
+    def parent(self) -> ActorRef:
+        """The actor, or the meta-process, that it belongs to."""
+        return cast("ActorRef", self._spawned("`parent`").alias.parent)
+
+    @property
+    def state(self) -> MetaState:
+        """SLEEP, RUNNING or TERMINATED."""
+        return self._state
+
+    @property
+    def env(self) -> Mapping[str, Any]:
+        """Environment variables: from its options, then from its parent, then from the system's config."""
+        return self._spawned("`env`").ctx.env
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that adds the fields `actor`, `actor_id` and `system` to its records."""
+        return self._spawned("`log`").ctx.log
+
+    @property
+    def sender(self) -> ActorRef | None:
+        """In a handler: who sent the current message. None if it came from outside."""
+        return self._spawned("`sender`").ctx.sender
+
+    def send(self, target: ActorRef, message: Any, *, lane: Lane | None = None, wait: bool = False) -> None:
+        """Tell `target` something, as coming from this meta-process. From any thread.
+
+        A full mailbox raises `MailboxFull`. With `wait`, a plain `start()` blocks until there is room instead, and so
+        holds up the source it reads from; an `async def` writes `await target.send(message)`.
+        """
+        alias = self._spawned("`send()`").alias
+        chosen = self._send_lane if lane is None else as_lane(lane)
+        if not wait:
+            target.tell(message, lane=chosen, sender=alias)
+            return
+        while True:
+            try:
+                block_for_room(target._cell, message, BETWEEN_LOOKS, chosen, alias)
+                return
+            except SendTimeout:
+                if self.stopping:
+                    raise ReaderStopped from None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is to end: a `start()` that does not block for long looks here."""
+        return self._incarnation is not None and self._incarnation.is_stopping
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until it is to end, for at most `seconds`; whether it is. For a plain `start()`, instead of `sleep`."""
+        return self._spawned("`wait()`").waits.wait_for_end(seconds)
+
+    def wait_readable(self, fd: FileDescriptorLike, seconds: float | None = None) -> bool:
+        """Block until `fd` can be read from, or accepts, for at most `seconds`; whether it can.
+
+        For a plain `start()`, before it reads from a pipe, a terminal or a device. When the meta-process is to end,
+        this raises `ReaderStopped`; let it out of `start()`, it is no failure. `fd` is a number, or has a `fileno()`.
+        """
+        return self._spawned("`wait_readable()`").waits.wait_for_fd(fd, select.POLLIN, seconds)
+
+    def wait_writable(self, fd: FileDescriptorLike, seconds: float | None = None) -> bool:
+        """Block until `fd` can be written to, for at most `seconds`; whether it can. See `wait_readable`."""
+        return self._spawned("`wait_writable()`").waits.wait_for_fd(fd, select.POLLOUT, seconds)
+
+    @property
+    def send_lane(self) -> Lane:
+        """The lane of what it sends. Handlers can set it; see also `MetaOptions`."""
+        return self._send_lane
+
+    @send_lane.setter
+    def send_lane(self, lane: Lane) -> None:
+        self._require_running("`send_lane`", MetaCannotSetLane)
+        self._send_lane = as_lane(lane)
+
+    @property
+    def compression(self) -> Compression:
+        """How large messages to other nodes are compressed. Handlers can set it; see also `MetaOptions`."""
+        return self._compression
+
+    @compression.setter
+    def compression(self, compression: Compression) -> None:
+        self._require_running("`compression`", MetaCannotCompress)
+        self._compression = MetaOptions(compression=compression).compression
+
+    def defer_reply(self) -> Reply:
+        """In a handler: answer later, from anywhere, with `.send(value)` or `.fail(exc)`."""
+        return self._require_running("`defer_reply()`", MetaCannotReply).defer_reply()
+
+    # -- what it cannot do
+
+    def ask(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise: a meta-process cannot wait for an answer."""
+        raise MetaCannotAsk(self._spawned("`ask()`").alias)
+
+    ask_sync = ask
+
+    def link(self, *args: object) -> NoReturn:
+        """Raise: actors link to meta-processes, and not the other way round."""
+        raise MetaCannotLink(self._spawned("`link()`").alias)
+
+    def monitor(self, *args: object) -> NoReturn:
+        """Raise: actors monitor meta-processes, and not the other way round."""
+        raise MetaCannotMonitor(self._spawned("`monitor()`").alias)
+
+    def watch(self, *args: object) -> NoReturn:
+        """Raise: actors watch meta-processes, and not the other way round."""
+        raise MetaCannotWatch(self._spawned("`watch()`").alias)
+
     def spawn(self, meta: MetaProcess | Callable[[], MetaProcess], options: MetaOptions | None = None, /) -> Alias:
         """Bring up a meta-process that belongs to this one. Not after the end."""
-        host = self._require_host("`spawn()`")
+        incarnation = self._spawned("`spawn()`")
         if self._state is MetaState.TERMINATED:
-            raise MetaEnded(host.alias)
+            raise MetaEnded(incarnation.alias)
         factory = None
         if not isinstance(meta, MetaProcess):
             is_ours = isinstance(meta, type) and issubclass(meta, MetaProcess)
             if not is_ours and (isinstance(meta, type) or not callable(meta)):
-                raise MetaCannotSpawnActors(host.alias, repr(meta))
+                raise MetaCannotSpawnActors(incarnation.alias, repr(meta))
             factory, meta = meta, meta()
             if not isinstance(meta, MetaProcess):
-                raise MetaCannotSpawnActors(host.alias, repr(meta))
-        return spawn_meta(meta, host.ctx, options, factory)
+                raise MetaCannotSpawnActors(incarnation.alias, repr(meta))
+        return spawn_meta(meta, incarnation.ctx, options, factory)
 
     def __greenroom_spawn__(
         self, parent: Any, options: MetaOptions | None, factory: Callable[[], Any] | None, /
     ) -> Alias:
         return spawn_meta(self, parent, options, factory)
+
+
+Handle = Callable[[MetaProcess, object, object], object]
+"""Called with the meta-process, the message, and its sender."""
+_HANDLERS = ("handle_message", "handle_call", "terminate", "inspect")
+
+
+class Callbacks:
+    """Which callbacks a class has, how they are called, and where they run; found out once."""
+
+    __slots__ = ("handle_call", "handle_message", "on_loop", "own_code", "reads", "reads_async")
+
+    def __init__(self, cls: type[MetaProcess]) -> None:
+        def has(name: str) -> bool:
+            return getattr(cls, name) is not getattr(MetaProcess, name)
+
+        for name in ("init", "start", "handle_message", "handle_call", "terminate", "inspect"):
+            function = getattr(cls, name)
+            if not callable(function):
+                raise NotAMeta(f"{cls.__name__}.{name} is {function!r}: it must be a method")
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise NotAMeta(f"{cls.__name__}.{name} has a `yield`: it must be a plain method, or an `async def`")
+        if iscoroutinefunction(cls.init):
+            raise NotAMeta(
+                f"{cls.__name__}.init is async: `spawn_meta` waits for it; what takes time goes into `start`"
+            )
+        _require_arguments(cls, "init", 0)
+        _require_arguments(cls, "start", 0)
+        _require_arguments(cls, "terminate", 1)
+        self.reads = has("start")
+        self.reads_async = iscoroutinefunction(cls.start)
+        self.handle_message: Handle = _with_sender(cls, "handle_message")
+        self.handle_call: Handle = _with_sender(cls, "handle_call")
+        # Whether a handler may block: then it gets a thread while it runs.
+        blocks = any(has(name) and not iscoroutinefunction(getattr(cls, name)) for name in _HANDLERS)
+        self.on_loop = cls._on_loop or not blocks
+        # Whether some of it is not the runtime's own.
+        self.own_code = not cls.__module__.startswith("greenroom.meta.")
+
+
+def callbacks_of(cls: type[MetaProcess]) -> Callbacks:
+    known: Callbacks | None = cls.__dict__.get("__greenroom_callbacks__")
+    if known is None:
+        known = Callbacks(cls)
+        cls.__greenroom_callbacks__ = known  # type: ignore[attr-defined]
+    return known
+
+
+def _parameters(cls: type, name: str) -> list[str] | None:
+    """What a method takes after `self`; None if that cannot be told, or is anything."""
+    try:
+        parameters = list(inspect.signature(getattr(cls, name)).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return None
+    if not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod):
+        parameters = parameters[1:]
+    required = [one for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+    return [one.name for one in required if one.kind is not one.KEYWORD_ONLY or one.name == "sender"]
+
+
+def _require_arguments(cls: type, name: str, number: int) -> None:
+    function = getattr(cls, name)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    is_bound = isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
+    try:
+        signature.bind(*[None] * (number + (0 if is_bound else 1)))
+    except TypeError:
+        wanted = "no arguments" if number == 0 else f"{number} argument"
+        raise NotAMeta(f"{cls.__name__}.{name}{signature} cannot be called: it is given {wanted}") from None
+
+
+def _with_sender(cls: type, name: str) -> Handle:
+    function: Any = getattr(cls, name)
+    taken = _parameters(cls, name)
+    if taken is None or len(taken) == 1:
+        return lambda meta, message, sender: function(meta, message)
+    if len(taken) == 2 and taken[0] == "sender":
+        return lambda meta, message, sender: function(meta, sender, message)
+    if len(taken) == 2 and taken[1] == "sender":
+        return lambda meta, message, sender: function(meta, message, sender=sender)
+    raise NotAMeta(
+        f"{cls.__name__}.{name}({', '.join(['self', *taken])}) cannot be called: it takes the message and, if you "
+        "like, its `sender`"
+    )
+
+
+class MetaFactory:
+    """Makes the incarnations of a meta-process: the first of what was spawned, later ones of what a function makes."""
+
+    __slots__ = ("_current", "_factory", "_first", "_options", "is_ready")
+
+    def __init__(self, first: Incarnation, factory: Callable[[], MetaProcess] | None, options: MetaOptions) -> None:
+        # One or none. In a list, for two threads may want it, and only one of them must get it.
+        self._first = [first]
+        self._factory = factory
+        # The incarnation that lives, or was the last to.
+        self._current: Incarnation | None = None
+        self._options = options
+        # Whether the first is initialised, and has to be ended even if it never starts.
+        self.is_ready = False
+
+    def next_incarnation(self, ctx: Context) -> Incarnation:
+        if self._first:
+            self._current = self._first.pop()
+        elif self._factory is None:
+            raise MetaSpawnedBefore(ctx.self.name)
+        else:
+            self._current = incarnation_of(self._factory(), self._options).attach(ctx)
+        return self._current
+
+    def give_up(self) -> None:
+        """End by force: no hook runs."""
+        if self._current is None:
+            self.end_unstarted(KILLED, awaits=False)
+        else:
+            self._current.give_up()
+
+    def end_unstarted(self, reason: ExitReason, *, awaits: bool = True) -> Awaitable[object] | None:
+        """End what was spawned and has not started: what is still to be awaited, if something is."""
+        if self.is_ready:
+            with suppress(IndexError):
+                return self._first.pop().end_unstarted(reason, awaits=awaits)
+        return None
+
+
+def incarnation_of(meta: MetaProcess, options: MetaOptions) -> Incarnation:
+    if not isinstance(meta, MetaProcess):
+        raise NotAMeta(f"{meta!r} is no MetaProcess")
+    if meta._incarnation is not None:
+        raise MetaSpawnedBefore(type(meta).__name__)
+    return Incarnation(meta, callbacks_of(type(meta)), options)
+
+
+def spawn_meta(
+    meta: MetaProcess,
+    parent: Context,
+    options: MetaOptions | None = None,
+    factory: Callable[[], MetaProcess] | None = None,
+) -> Alias:
+    """Bring up `meta` as a child of the actor whose context is `parent`: `init` is called here, and then it starts."""
+    if options is None:
+        options = MetaOptions()
+    elif not isinstance(options, MetaOptions):
+        raise NotAMeta(f"spawn_meta() takes its options as MetaOptions(...), not as {options!r}")
+    incarnation = incarnation_of(meta, options)
+    metas = MetaFactory(incarnation, factory, options)
+    system: Any = parent.system
+    chosen: dict[str, Any] = {
+        "name": options.name,
+        "mailbox": options.mailbox,
+        "env": options.env,
+        "stop_timeout": options.stop_timeout,
+        "supervision": options.supervision,
+    }
+    callbacks = incarnation.callbacks
+    if not callbacks.on_loop:
+        chosen["dispatcher"] = DISPATCHER
+        if DISPATCHER not in system.dispatchers:
+            with suppress(DispatcherExists):  # another thread was faster
+                system.dispatchers.add(DISPATCHER, Parallel(THREADS))
+    actor = LoopMeta if callbacks.on_loop else PoolMeta
+    label = type(meta)._label or type(meta).__name__
+    alias: Alias = system._prepare_meta(props(actor, metas), label, parent.self, chosen, callbacks.own_code)
+    life = alias._cell.loop.host
+    incarnation.attach(alias._cell.record)
+    try:
+        incarnation.initialise()
+    except BaseException:
+        meta._incarnation = None
+        life.call("spawn_meta()", partial(life.undo_meta, alias._cell))
+        raise
+    metas.is_ready = True
+    if not life.call("spawn_meta()", partial(life.start_meta, alias._cell)):
+        metas.end_unstarted(NORMAL, awaits=False)
+        raise ActorTerminated(parent.self, "it ended while its meta-process was made")
+    return alias

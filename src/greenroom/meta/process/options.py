@@ -1,9 +1,10 @@
-"""How a meta-process is spawned: `MetaOptions`."""
+"""The options and the states of a meta-process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from greenroom.errors import ConfigError
@@ -11,10 +12,21 @@ from greenroom.lanes import Lane, MailboxConfig, as_lane
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
-__all__ = ["Compression", "MetaOptions"]
+__all__ = ["Compression", "MetaOptions", "MetaState"]
 
 _KINDS = ("zlib", "gzip", "lzma")
 STOPS = Supervision(Directive.STOP)
+
+
+class MetaState(Enum):
+    """What a meta-process does at present, besides reading."""
+
+    SLEEP = "asleep"
+    """No handler of it runs. Its reader may."""
+    RUNNING = "running"
+    """A handler runs, beside the reader."""
+    TERMINATED = "terminated"
+    """The meta-process has ended, or is about to: `terminate()` has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +78,3 @@ class MetaOptions:
             raise ConfigError("compression", self.compression, "must be a Compression, as in Compression(enabled=True)")
         if not isinstance(self.supervision, Supervision):
             raise ConfigError("supervision", self.supervision, "must be a Supervision")
-
-    def for_spawn(self) -> dict[str, Any]:
-        """The options of `ctx.spawn` that it has."""
-        return {
-            "name": self.name,
-            "mailbox": self.mailbox,
-            "env": self.env,
-            "stop_timeout": self.stop_timeout,
-            "supervision": self.supervision,
-        }
-
-
-DEFAULTS = MetaOptions()

@@ -1,4 +1,8 @@
-"""A program that is a script, in a simulation: it stands where a process would."""
+"""A program that is a script, in a simulation: it stands where a process would.
+
+At the port's side its pipes look like descriptors: they tell when they are ready, and take and give what they can at
+once. So a port reads and writes as it does with a real program.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,18 @@ import errno
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom.errors import SimulationRefused
-from greenroom.meta.simulated.belongings import belonging
-from greenroom.meta.simulated.link import LinkFaults
-from greenroom.meta.simulated.pipe import Pipe, ReadEnd, WriteEnd
-from greenroom.meta.streams.alarms import set_call
+from greenroom.meta.simulated.network import Line, LinkFaults, one_per_system
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
@@ -36,6 +40,173 @@ _IGNORED = frozenset({"SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH"})
 _STOPS = frozenset({"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU"})
 _NEVER_HANDLED = frozenset({"SIGKILL", "SIGSTOP"})
 KILL = 9
+CAPACITY = 65_536
+"""Bytes that a pipe holds: as many as Linux's do."""
+
+
+class Pipe:
+    """One direction. What is written is on its way first, as the faults have it; then it can be read."""
+
+    def __init__(self, line: Line, on_cut: Callable[[], object]) -> None:
+        self._line = line
+        self._on_cut = on_cut
+        self._on_its_way: deque[bytes] = deque()
+        # How many of them have arrived, and wait for room.
+        self._late = 0
+        self._arrived: deque[bytes] = deque()
+        # Bytes that are on their way, and that have arrived.
+        self._sent = 0
+        self._unread = 0
+        # Whether nothing more is written; and whether nothing more is read.
+        self.is_closed = False
+        self.is_lost = False
+        # Who is told that something is different.
+        self.on_change: list[Callable[[], object]] = []
+
+    # -- the one who writes
+
+    def write(self, data: bytes) -> None:
+        if self.is_closed or self.is_lost or not data:
+            return
+        for piece in self._line.pieces(data):
+            for start in range(0, len(piece), CAPACITY):
+                part = piece[start : start + CAPACITY]
+                self._on_its_way.append(part)
+                self._sent += len(part)
+                self._line.send(self._arrive)
+
+    def room(self) -> int:
+        """Bytes that can be written until something is read."""
+        return max(0, CAPACITY - self._sent - self._unread)
+
+    def is_flushed(self) -> bool:
+        return not self._on_its_way
+
+    def close(self) -> None:
+        """Write no more; what was written arrives, and then the end."""
+        self.is_closed = True
+        self._tell()
+
+    def break_off(self) -> None:
+        """Write no more, and not even what is on its way."""
+        self._on_its_way.clear()
+        self._sent = self._late = 0
+        self.close()
+
+    # -- on the way
+
+    def _arrive(self) -> None:
+        if not self._on_its_way:
+            return  # it was broken off
+        if self._line.breaks():
+            self._on_cut()
+            return
+        self._late += 1
+        self._move()
+        self._tell()
+
+    def _move(self) -> None:
+        """Make readable what has arrived, as far as there is room."""
+        while self._late and self._unread + len(self._on_its_way[0]) <= CAPACITY:
+            piece = self._on_its_way.popleft()
+            self._late -= 1
+            self._sent -= len(piece)
+            self._unread += len(piece)
+            self._arrived.append(piece)
+
+    def _tell(self) -> None:
+        for call in self.on_change:
+            call()
+
+    # -- the one who reads
+
+    def can_read(self) -> bool:
+        """Whether there is something, or never will be."""
+        return bool(self._arrived) or (self.is_closed and not self._on_its_way)
+
+    def read(self, most: int = CAPACITY) -> bytes | None:
+        """The next piece, or the first bytes of it; empty at the end, None if there is nothing yet."""
+        if not self._arrived:
+            return b"" if self.can_read() else None
+        piece = self._arrived.popleft()
+        if len(piece) > most:
+            self._arrived.appendleft(piece[most:])
+            piece = piece[:most]
+        self._unread -= len(piece)
+        self._move()
+        self._tell()
+        return piece
+
+    def lose(self) -> None:
+        """Read no more: nothing can be written any more."""
+        self.is_lost = True
+        self._on_its_way.clear()
+        self._arrived.clear()
+        self._sent = self._late = self._unread = 0
+        self._tell()
+
+
+class PortEnd:
+    """The port's end of a pipe: it tells when it is ready, again and again while it is."""
+
+    def __init__(self, loop: Loop, pipe: Pipe, *, writes: bool = False) -> None:
+        self._loop = loop
+        self._pipe = pipe
+        self._writes = writes
+        self._wanted = 0
+        self._ready: Callable[[int], object] | None = None
+        self._is_paused = False
+        self._looks = False
+        pipe.on_change.append(self._look_soon)
+
+    def watch(self, events: int, ready: Callable[[int], object]) -> None:
+        self._wanted, self._ready, self._is_paused = events, ready, False
+        self._look_soon()
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._look_soon()
+
+    def unwatch(self) -> None:
+        self._ready = None
+
+    def _look_soon(self) -> None:
+        if not self._looks and self._ready is not None and not self._is_paused:
+            self._looks = True
+            self._loop.call_later(0.0, self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        # As with a descriptor: where one writes, it can be read when the other side has gone.
+        can_read = self._pipe.is_lost if self._writes else self._pipe.can_read()
+        events = self._wanted & ((READ if can_read else 0) | (WRITE if self._pipe.room() else 0))
+        if self._ready is not None and not self._is_paused and events:
+            self._ready(events)
+            self._look_soon()
+
+    def read(self, most: int) -> bytes:
+        """What is there; `BlockingIOError` if that is nothing yet."""
+        data = self._pipe.read(most)
+        if data is None:
+            raise BlockingIOError
+        return data
+
+    def write(self, data: memoryview) -> int:
+        """Write as much as there is room for: how many bytes; `BlockingIOError` if there is none."""
+        if self._pipe.is_lost:
+            raise BrokenPipeError
+        room = self._pipe.room()
+        if not room:
+            raise BlockingIOError
+        taken = bytes(data[:room])
+        self._pipe.write(taken)
+        return len(taken)
+
+    def close(self) -> None:
+        self._pipe.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +244,7 @@ class SimulatedProgram:
         self._handlers: dict[int, Callable[[], object]] = {}
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
-        self._on_end: list[Callable[[], object]] = []
-        faults, random = scripted.faults, loop.host.port.random
-        self.stdin, self.stdout, errors = (Pipe(loop, random, faults, self._kill) for _ in range(3))
+        self.stdin, self.stdout, errors = (Pipe(Line(loop, scripted.faults), self._kill) for _ in range(3))
         # Where its errors go: None if that is not to the port.
         self.stderr = {"message": errors, "stdout": self.stdout}.get(stderr)
         self._shows_errors = stderr == "inherit"
@@ -100,7 +269,7 @@ class SimulatedProgram:
                 self._leaves_with = status
             await self.wait(self.is_flushed)
         except asyncio.CancelledError:
-            self._end(-KILL)  # it has ended already, unless somebody cancels all tasks
+            self._end(-KILL)  # it has ended already, unless all tasks are cancelled
             raise
         self._end(self._leaves_with)
 
@@ -118,18 +287,18 @@ class SimulatedProgram:
             return 1
 
     def _say_raised(self, exc: Exception) -> None:
-        if self.status is None and self._loop.director is not None:
-            self._loop.director.task_failed(f"the script of {self.args[0]!r}", exc)
+        if self.status is None:
+            self._loop.world.task_failed(f"the script of {self.args[0]!r}", exc)
             _log.error("the script of %r raised, so the program exits with status 1", self.args[0], exc_info=exc)
 
     def _kill(self, number: int = KILL) -> None:
-        """End it here and now, by a signal or because the seed has it so."""
+        """End here and now, by a signal or because the seed has it so."""
         if self.status is None:
             self._end(-number)
             self.task.cancel()
 
     def _end(self, status: int) -> None:
-        """It is gone, with what it has not written. What is in its pipes can be read."""
+        """End, with what is not written yet. What is in the pipes can be read."""
         if self.status is not None:
             return
         self.status = status
@@ -137,23 +306,21 @@ class SimulatedProgram:
         for pipe in self._pipes()[1:]:
             pipe.break_off()
         self._ended.set()
-        for call in self._on_end:
-            call()
 
     # -- what its script can do
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        """Return when it is so, or the program has ended."""
+        """Return when `condition()` is true, or the program has ended."""
         while not condition() and self.status is None:
             self._changed.clear()
             await self._changed.wait()
 
     def is_flushed(self) -> bool:
-        """Whether all that it has written is in its pipes."""
+        """Whether all that was written is in the pipes."""
         return all(pipe.is_flushed() for pipe in self._pipes()[1:])
 
     def write_error(self, data: bytes) -> None:
-        """Write to wherever its errors go."""
+        """Write to where the errors of the program go."""
         if self.stderr is not None:
             self.stderr.write(data)
         elif self._shows_errors:
@@ -174,25 +341,22 @@ class SimulatedProgram:
 
     # -- what a port does with it
 
-    def ends(self) -> tuple[WriteEnd, ReadEnd, ReadEnd | None]:
-        """The port's ends of its pipes: input, output, errors."""
-        errors = None if self.stderr in (None, self.stdout) else ReadEnd(self._loop, self.stderr)
-        return WriteEnd(self._loop, self.stdin), ReadEnd(self._loop, self.stdout), errors
+    def ends(self) -> tuple[PortEnd, PortEnd, PortEnd | None]:
+        errors = None if self.stderr in (None, self.stdout) else PortEnd(self._loop, self.stderr)
+        return PortEnd(self._loop, self.stdin, writes=True), PortEnd(self._loop, self.stdout), errors
 
-    def signal(self, number: int) -> bool:
-        """Send it a signal; False when it has ended."""
+    def signal(self, number: int) -> None:
         name = _name_of(number) if number else ""
         if self.status is not None:
-            return False
+            return
         call = self._handlers.get(number)
         if call is not None:
-            set_call(self._loop, 0.0, lambda: self._handle(call))
+            self._loop.call_later(0.0, lambda: self._handle(call))
         elif name in _STOPS:
             what = f"{name} is sent to the program {self.args[0]!r}"
             raise SimulationRefused(what, "a script cannot be stopped: have it await something instead")
         elif number and name not in _IGNORED:
             self._kill(number)
-        return True
 
     def _handle(self, call: Callable[[], object]) -> None:
         if self.status is None:
@@ -203,44 +367,34 @@ class SimulatedProgram:
                 self.leave(1)
 
     def has_ended(self) -> bool:
-        """Whether it has ended."""
         return self.status is not None
 
     async def ended(self) -> None:
-        """Return when it has ended."""
         await self._ended.wait()
 
     async def group_ended_within(self, seconds: float) -> bool:
-        """Return when it has ended, or after `seconds`; whether it has."""
-        over = asyncio.Event()
-        self._on_end.append(over.set)
-        alarm = set_call(self._loop, seconds, over.set)
-        try:
-            if self.status is None:
-                await over.wait()
-        finally:
-            alarm.disarm(self._loop.timers)
+        """Return when the program has ended, or after `seconds`; whether it has."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
         return self.status is not None
 
-    async def hear_the_rest(self, quiet: asyncio.Event, outlet: object) -> None:
-        """Return when all is heard that it has written: nobody else holds its pipes."""
+    async def rest_of_output(self, quiet: asyncio.Event, outlet: object) -> None:
+        """Return when all output is heard: only the script has the pipes."""
         await quiet.wait()
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
         """Have `call` called in `seconds`, by the simulation's clock; what takes that back."""
-        alarm = set_call(self._loop, seconds, call)
-        return lambda: alarm.disarm(self._loop.timers)
+        alarm = self._loop.call_later(seconds, call)
+        return lambda: alarm.cancel()
 
     async def kill(self) -> None:
-        """Kill it."""
         self.reap()
 
     def reap(self) -> None:
-        """Let nothing be left of it."""
         self._kill()
 
     def close(self) -> None:
-        """Let go of its pipes."""
         for pipe in self._pipes():
             pipe.on_change.clear()
 
@@ -302,4 +456,4 @@ class Programs:
 
 def programs_of(loop: Loop) -> Programs | None:
     """The programs of a system that is simulated; None for a real one, which has real ones."""
-    return belonging(loop, Programs)
+    return one_per_system(loop, Programs)

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from greenroom.actor.messaging.ref import ActorRef
@@ -15,14 +15,12 @@ from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import ConfigError, ConnectionClosed
 from greenroom.errors.base import in_words
 from greenroom.exits import ExitReason
-from greenroom.meta.simulated.network import network_of
-from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, TcpConnection
-from greenroom.meta.sockets.messages import Close, Closed, Write
-from greenroom.meta.sockets.options import StreamOptions
-from greenroom.meta.sockets.wire import Wire
-from greenroom.meta.streams.alarms import set_call
-from greenroom.meta.streams.checks import require_count, require_port, require_seconds, require_type
+from greenroom.meta import carriers
+from greenroom.meta.sockets.connection import TcpConnection
+from greenroom.meta.sockets.messages import Close, Write
+from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT, StreamOptions, Wire
 from greenroom.policy.backoff import Backoff
+from greenroom.validation import require_count, require_instance, require_port, require_seconds
 
 __all__ = ["TcpClient", "UnixClient"]
 
@@ -37,7 +35,7 @@ class TcpClient(TcpConnection):
 
     With `reconnect`, it connects again when the connection is lost or cannot be made, after delays that grow; each
     time the owner gets `Closed`, and then `Connected`. What is written meanwhile waits in its mailbox; what was written
-    to a connection that broke may be lost. It ends when it is closed by its owner, or without `reconnect` by anybody.
+    to a connection that broke may be lost. It ends when it is closed by its owner, or without `reconnect` by any side.
 
     Args:
         host, port: Where to.
@@ -67,14 +65,14 @@ class TcpClient(TcpConnection):
         high_water: int = 65_536,
         write_timeout: float | None = 60.0,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
+        self._options = StreamOptions(framing, idle_timeout, half_open, linger, high_water, write_timeout)
         require_seconds("connect_timeout", connect_timeout, positive=True)
         require_count("max_attempts", max_attempts, none=True)
         if reconnect is not None and not isinstance(reconnect, Backoff):
             raise ConfigError("reconnect", reconnect, "must be a Backoff, as in Backoff(min=0.1, max=30.0), or None")
-        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_client()`")
-        require_type("host", host, str, "a name or an address", none=False)
-        require_type("owner", owner, ActorRef, "the ref of an actor")
+        require_instance("tls", tls, ssl.SSLContext | None, "an ssl.SSLContext: see `tls_client()`, or None")
+        require_instance("host", host, str, "a name or an address")
+        require_instance("owner", owner, ActorRef | None, "the ref of an actor, or None")
         require_port(port)
         self._where: Any = (host, port)
         self._owner = owner
@@ -85,23 +83,19 @@ class TcpClient(TcpConnection):
         self._max_attempts = max_attempts
         self._attempts = 0
         self._last_delay = 0.0
-        # What wakes it from the wait for its next attempt; and whether it is not to make one.
-        self._wake: asyncio.Event | None = None
-        self._is_unwanted = False
         # What is written while there is no connection.
         self._unsent: deque[tuple[Write, Reply | None]] = deque()
 
     async def start(self) -> None:
-        """Connect, again and again if it is to."""
-        self._belong_to(self._owner or self.parent)
-        random = self._require_host("a client").ctx.system.random
+        self._end_with(self._recipient(), self._owner_ended)
+        random = self._spawned().ctx.system.random
         while True:
             self._attempts += 1
             wire = await self._attempt()
             if wire is not None:
                 up_since = self._loop.now()
                 over = asyncio.Event()
-                self._take(wire, self._owner or self.parent, over.set)
+                self._take(wire, self._recipient(), over.set)
                 await over.wait()
                 if wire.reason in _WANTED:
                     return
@@ -110,19 +104,12 @@ class TcpClient(TcpConnection):
             if self._reconnect is None or self._attempts == self._max_attempts:
                 return
             self._last_delay = self._reconnect.delay(max(0, self._attempts - 1), random.random())
-            await self._sleep(self._last_delay)
-            if self._is_unwanted:
-                return
-
-    async def _sleep(self, seconds: float) -> None:
-        """Wait, unless its owner wants it to end."""
-        over = self._wake = asyncio.Event()
-        alarm = set_call(self._loop, seconds, over.set)
-        try:
-            await over.wait()
-        finally:
-            alarm.disarm(self._loop.timers)
-            self._wake = None
+            over = asyncio.Event()
+            alarm = self._loop.call_later(self._last_delay, over.set)
+            try:
+                await over.wait()
+            finally:
+                alarm.cancel()
 
     async def _attempt(self) -> Wire | None:
         try:
@@ -134,8 +121,7 @@ class TcpClient(TcpConnection):
             self.log.info("cannot connect to %s (%s): %s", self._where, in_words(exc), then)
             if is_last:
                 reason = "tls failed" if isinstance(exc, ssl.SSLError) else "connect failed"
-                owner = self._owner or self.parent
-                await self._require_host("a client").send_patiently(owner, Closed(self.id, reason, exc))
+                await self._tell_owner_of_failure(reason, exc)
             return None
 
     async def _open(self) -> Wire:
@@ -144,12 +130,8 @@ class TcpClient(TcpConnection):
         return wire
 
     async def _connect(self, make: Any) -> None:
-        network = network_of(self._loop)
-        if network is not None:
-            await network.connect(self._where, make)
-            return
-        host, port = self._where
-        await asyncio.get_running_loop().create_connection(make, host, port, **self._secured(host))
+        host = "" if isinstance(self._where, str) else self._where[0]
+        await carriers.connect(self._loop, self._where, make, self._secured(host))
 
     def _secured(self, host: str) -> dict[str, Any]:
         if self._tls is None:
@@ -170,38 +152,32 @@ class TcpClient(TcpConnection):
         return self._wire is not None and self._wire.reason is None
 
     def handle_message(self, message: Any) -> object:
-        """`Write` waits until it is connected; `Close` does not."""
         if self._is_connected() or self._is_final():
             return super().handle_message(message)
         return self._handle_unconnected(message, None)
 
     def handle_call(self, request: Any) -> object:
-        """The same."""
         if self._is_connected() or self._is_final():
             return super().handle_call(request)
         return self._handle_unconnected(request, self.defer_reply() if isinstance(request, Write) else None)
 
     def _handle_unconnected(self, message: Any, reply: Reply | None) -> object:
         if isinstance(message, Close):
-            self._close_unconnected()
+            self._spawned().ctx.stop()
             return None
         if not isinstance(message, Write):
             return super().handle_message(message)
         self._unsent.append((message, reply))
         if len(self._unsent) >= MOST_UNSENT:
-            self._require_host("a client").stall(True)
+            self._spawned().stall(True)
         return None
-
-    def _close_unconnected(self) -> None:
-        self._is_unwanted = True
-        self._require_host("a client").ctx.stop()
 
     def _owner_ended(self) -> None:
         super()._owner_ended()
         if not self._is_connected():
-            self._close_unconnected()
+            self._spawned().ctx.stop()
 
-    def _take(self, wire: Wire, owner: ActorRef, on_lost: Any, *, holds: bool = False) -> None:
+    def _take(self, wire: Wire, owner: ActorRef, on_lost: Callable[[], object], *, holds: bool = False) -> None:
         super()._take(wire, owner, on_lost, holds=holds)
         while self._unsent and self._is_connected():
             message, reply = self._unsent.popleft()
@@ -209,33 +185,27 @@ class TcpClient(TcpConnection):
                 frame = wire.encode(message.data)
                 wire.write(frame)
             except Exception as exc:
-                self._refuse(message, reply, exc)
+                if reply is not None:
+                    reply.fail(exc)
+                else:
+                    self._bury_unwritten(message, exc)
             else:
                 if reply is not None:
                     reply.send(len(frame))
         if self._is_connected() and wire.is_drained():
             self._stall(False)
 
-    def _refuse(self, message: Write, reply: Reply | None, error: Exception) -> None:
-        """Say that something cannot be written."""
-        if reply is not None:
-            reply.fail(error)
-        else:
-            self.log.error("this cannot be written, and is a dead letter: %s", error)
-            self._require_host("a client").bury(message, f"cannot be written: {error}")
-
     def _stall(self, stalls: bool) -> None:
         if not stalls or self._is_connected():
             super()._stall(stalls)
 
     def terminate(self, reason: ExitReason) -> object:
-        """Close it; what could not be written is a dead letter."""
         while self._unsent:
             message, reply = self._unsent.popleft()
             if reply is not None:
                 reply.fail(ConnectionClosed(self.id, "there was no connection"))
             else:
-                self._require_host("a client").bury(message, "there was no connection")
+                self._bury(message, "there was no connection")
         return super().terminate(reason)
 
     def _is_final(self) -> bool:
@@ -243,24 +213,15 @@ class TcpClient(TcpConnection):
             return False
         return self._reconnect is None or self._wire.reason in _WANTED
 
-    def inspect(self, *items: str) -> Mapping[str, Any]:
-        """Where to, and what a connection shows."""
-        shown = {"address": self._where, "attempts": self._attempts, **super().inspect()}
-        return {name: shown[name] for name in items if name in shown} if items else shown
+    def _shown(self) -> dict[str, Any]:
+        return {"address": self._where, "attempts": self._attempts, **super()._shown()}
 
 
 class UnixClient(TcpClient):
-    """The same, to a Unix socket at `path`."""
+    """A `TcpClient` to a Unix socket at `path`."""
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         if not hasattr(socket, "AF_UNIX"):
             raise ConfigError("path", path, "is a Unix socket, which this system does not have")
         super().__init__("", 0, **options)
         self._where = os.fspath(path)
-
-    async def _connect(self, make: Any) -> None:
-        network = network_of(self._loop)
-        if network is not None:
-            await network.connect(self._where, make)
-            return
-        await asyncio.get_running_loop().create_unix_connection(make, self._where, **self._secured(""))

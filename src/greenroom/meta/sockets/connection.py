@@ -5,30 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.waiting import wait_for_room
 from greenroom.errors import BadArgument, ConnectionClosed
-from greenroom.exits import KILLED, NORMAL
-from greenroom.meta.process.base import MetaBase
+from greenroom.exits import KILLED
+from greenroom.lanes import Lane
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close, Closed, CloseWrite, Register, Write
-from greenroom.meta.sockets.options import StreamOptions
-from greenroom.meta.sockets.wire import Wire
-from greenroom.meta.streams.checks import require_seconds, require_type
-from greenroom.meta.streams.ownerend import OwnerEnd
+from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT, StreamOptions, Wire
+from greenroom.meta.streams.owner import OwnedProcess
+from greenroom.validation import require_instance, require_seconds
 
 if TYPE_CHECKING:
-    from greenroom._core.scheduler.loop import Loop
     from greenroom.exits import ExitReason
 
-__all__ = ["TcpConnection"]
-
-SHUTDOWN_TIMEOUT = 2.0
-"""Seconds that the other side has to answer the end of a TLS connection."""
-
+__all__ = ["AcceptedConnection", "TcpConnection"]
 
 DONE, FAILED = 1000, 1011
 """What a WebSocket is told when its owner has ended."""
@@ -36,7 +31,7 @@ OWNER_ENDED = object()
 """A notice to itself, behind what its owner wrote."""
 
 
-class TcpConnection(MetaProcess):
+class TcpConnection(OwnedProcess):
     """A connected stream socket: its owner gets `Connected`, `Received` and `Closed`, and sends `Write` and `Close`.
 
     `TcpServer` makes one for each connection. Give it a connected socket of your own, TCP or Unix, to hand that to the
@@ -59,11 +54,8 @@ class TcpConnection(MetaProcess):
         write_timeout: Seconds that the other side may not read when that is so, until the connection is closed.
     """
 
-    _on_loop: ClassVar[bool] = True
     _wire: Wire | None = None
-    _owner: ActorRef | None = None
-    # Tells of the owner's end, which ends the connection.
-    _owner_end: OwnerEnd | None = None
+    _sock: socket.socket | None = None
 
     def __init__(
         self,
@@ -81,52 +73,45 @@ class TcpConnection(MetaProcess):
         high_water: int = 65_536,
         write_timeout: float | None = 60.0,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
-        require_type("sock", sock, socket.socket, "a connected socket", none=False)
-        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_server()` and `tls_client()`")
-        require_type("owner", owner, ActorRef, "the ref of an actor")
+        self._options = StreamOptions(framing, idle_timeout, half_open, linger, high_water, write_timeout)
+        require_instance("sock", sock, socket.socket, "a connected socket")
+        require_instance(
+            "tls", tls, ssl.SSLContext | None, "an ssl.SSLContext: see `tls_server()` and `tls_client()`, or None"
+        )
+        require_instance("owner", owner, ActorRef | None, "the ref of an actor, or None")
         require_seconds("handshake_timeout", handshake_timeout, positive=True)
         self._sock = sock
         self._tls = tls
         self._handshake = (server_side, server_hostname, handshake_timeout)
         self._owner = owner
 
-    @property
-    def _loop(self) -> Loop:
-        loop: Loop = self._require_host("a connection").ctx.cell.loop
-        return loop
-
     async def start(self) -> None:
-        """Take the socket over."""
         aio = asyncio.get_running_loop()
         wire = self._new_wire()
-        side, hostname, timeout = self._handshake
+        is_server, hostname, timeout = self._handshake
         secured: dict[str, Any] = {}
         if self._tls is not None:
             secured = {"ssl": self._tls, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT}
-        self._sock.setblocking(False)
+        sock = self._sock
+        assert sock is not None
+        sock.setblocking(False)
         try:
-            await self._secure(aio, wire, side, hostname, secured)
+            if secured and not is_server:
+                await aio.create_connection(lambda: wire, sock=sock, server_hostname=hostname or "", **secured)
+            else:
+                await aio.connect_accepted_socket(lambda: wire, sock, **secured)
         except (OSError, TimeoutError) as exc:  # an SSLError is an OSError
-            owner = self._owner or self.parent
-            await self._require_host("a connection").send_patiently(owner, Closed(self.id, "tls failed", exc))
+            await self._tell_owner_of_failure("tls failed", exc)
             return
         over = asyncio.Event()
-        self._take(wire, self._owner or self.parent, over.set)
+        self._take(wire, self._recipient(), over.set)
         await over.wait()
 
-    async def _secure(
-        self, aio: asyncio.AbstractEventLoop, wire: Wire, side: bool, hostname: str | None, secured: dict[str, Any]
-    ) -> None:
-        if self._tls is not None and not side:
-            await aio.create_connection(
-                lambda: wire,
-                sock=self._sock,
-                server_hostname=hostname or "",
-                **secured,
-            )
-        else:
-            await aio.connect_accepted_socket(lambda: wire, self._sock, **secured)
+    async def _tell_owner_of_failure(self, reason: str, error: BaseException) -> None:
+        cell = self._recipient()._cell
+        closed = Closed(self.id, reason, error)
+        if not cell.loop.admission.send_if_room(cell, closed, self.id, Lane.DATA):
+            await wait_for_room(cell, closed, self.id, Lane.DATA, None)
 
     # -- its wire
 
@@ -134,72 +119,54 @@ class TcpConnection(MetaProcess):
         """One that keeps what comes before it is taken."""
         return Wire(self._options, self._loop, lambda wire: wire.hold_for(self.id))
 
-    def _take(self, wire: Wire, owner: ActorRef, on_lost: Any, *, holds: bool = False) -> None:
-        """Let `wire` be its own, and `owner` hear of it; `on_lost` is called when it is over."""
+    def _take(self, wire: Wire, owner: ActorRef, on_lost: Callable[[], object], *, holds: bool = False) -> None:
+        """Take over `wire`, and tell `owner`; `on_lost` is called when the wire is over."""
         self._wire = wire
-        self._belong_to(owner)
-        wire.begin(self.id, owner, holds=holds, on_lost=lambda wire: on_lost(), on_stall=self._stall)
+        self._end_with(owner, self._owner_ended)
+        wire.begin(self.id, owner, holds=holds, on_lost=on_lost, on_stall=self._stall)
         self._stall(False)
 
     def _is_unready(self) -> bool:
-        """Until it is connected, messages wait."""
         return self._wire is None
 
     def _stall(self, stalls: bool) -> None:
-        """Let messages wait, for as long as the network does not take what they bring; it can be stopped all the same.
-
-        What a closed connection is still sent does not wait: it is told that it is too late.
-        """
+        # What a closed connection is still sent does not wait: the sender is told that it is too late.
         if not stalls or not self._is_final():
-            self._require_host("a connection").stall(stalls)
+            self._spawned().stall(stalls)
 
     def _is_final(self) -> bool:
-        """Whether it is closed, and there is no other wire to come."""
+        """Whether the connection is closed, and no other wire is to come."""
         return self._wire is not None and self._wire.reason is not None
 
-    def _belong_to(self, owner: ActorRef) -> None:
-        """Let it end with `owner`."""
-        self._leave_owner()
-        self._owner = owner
-        if owner != self.parent:
-            self._owner_end = OwnerEnd(owner, self._owner_ended)
-
-    def _leave_owner(self) -> None:
-        owner_end, self._owner_end = self._owner_end, None
-        if owner_end is not None:
-            owner_end.cancel()
-
     def _owner_ended(self) -> None:
-        """What the owner wrote is still sent, as far as it can be within its time."""
+        # What the owner wrote is still sent, as far as it can be within its time.
         if self._wire is not None:
-            self._require_host("a connection").ctx.cell.notify(OWNER_ENDED)
+            self._spawned().ctx.cell.notify(OWNER_ENDED)
             self._wire.limit_time("owner ended")
 
     # -- messages
 
     def handle_message(self, message: Any) -> object:
-        """`Write`, `Close`, `CloseWrite` or `Register`."""
-        if type(message) is Write:
-            wire = self._wire
-            if wire is None or wire.reason is not None or wire.has_finished:
-                self._bury(message, "the connection is closed")
-                return None
+        if type(message) is not Write:
             try:
-                frame = wire.encode(message.data)
-            except Exception as exc:
-                self.log.error("this cannot be written, and is a dead letter: %s", exc)
-                self._bury(message, f"cannot be written: {exc}")
+                return self._control(message)
+            except BadArgument as exc:
+                if not isinstance(message, Close):
+                    raise
+                self.log.error("this cannot be said, and is a dead letter: %s", exc)
+                self._bury(message, str(exc))
                 return None
-            wire.write(frame)
+        wire = self._wire
+        if wire is None or wire.reason is not None or wire.has_finished:
+            self._bury(message, "the connection is closed")
             return None
         try:
-            return self._control(message)
-        except BadArgument as exc:
-            if not isinstance(message, Close):
-                raise
-            self.log.error("this cannot be said, and is a dead letter: %s", exc)
-            self._bury(message, str(exc))
+            frame = wire.encode(message.data)
+        except Exception as exc:
+            self._bury_unwritten(message, exc)
             return None
+        wire.write(frame)
+        return None
 
     def _control(self, message: object) -> object:
         wire = self._wire
@@ -217,14 +184,13 @@ class TcpConnection(MetaProcess):
             if not isinstance(message.owner, ActorRef):
                 raise BadArgument(f"Register() takes the ref of the new owner, not {message.owner!r}")
             if wire is not None:
-                self._belong_to(message.owner)
+                self._end_with(message.owner, self._owner_ended)
                 wire.hand_over(message.owner)
         else:
             return UNHANDLED
         return None
 
     def handle_call(self, request: Any) -> object:
-        """The same, answered when it is done: of `Write`, with the number of bytes."""
         if type(request) is not Write:
             return self._control(request)
         wire = self._wire
@@ -247,15 +213,11 @@ class TcpConnection(MetaProcess):
         drained.add_done_callback(answer)
         return None
 
-    def _bury(self, message: object, why: str) -> None:
-        self._require_host("a connection").bury(message, why)
-
-    def inspect(self, *items: str) -> Mapping[str, Any]:
-        """Its peer, how much has passed, and what waits."""
+    def _shown(self) -> dict[str, Any]:
         wire = self._wire
         if wire is None:
             return {"connected": False}
-        shown = {
+        return {
             "connected": not wire.lost,
             "peer": wire.peer,
             "bytes_in": wire.bytes_in,
@@ -263,30 +225,22 @@ class TcpConnection(MetaProcess):
             "frames_in": wire.frames_in,
             "unwritten": 0 if wire.lost else wire.transport.get_write_buffer_size(),
         }
-        return {name: shown[name] for name in items if name in shown} if items else shown
 
     # -- the end
 
     def terminate(self, reason: ExitReason) -> object:
-        """Close it, and wait until what was written is sent."""
-        self._require_host("a connection").stall(False)
+        self._spawned().stall(False)
         self._leave_owner()
         wire = self._wire
-        sock: socket.socket | None = getattr(self, "_sock", None)
         if wire is None:
-            if sock is not None:
-                sock.close()
+            if self._sock is not None:
+                self._sock.close()
             return None
         if wire.lost:
             wire.give_up()
             return None
         wire.close("stopped", abort=reason is KILLED)
         return self._until_lost(wire)
-
-    def _give_up(self) -> None:
-        """Nobody waits for it: break it off."""
-        if self._wire is not None:
-            self._break_off(self._wire)
 
     async def _until_lost(self, wire: Wire) -> None:
         over = asyncio.Event()
@@ -297,24 +251,23 @@ class TcpConnection(MetaProcess):
         except TimeoutError:
             pass
         finally:
-            self._break_off(wire)
+            self._give_up()
 
-    def _break_off(self, wire: Wire) -> None:
-        if not wire.lost:
-            wire.transport.abort()
-        wire.give_up()
+    def _give_up(self) -> None:
+        wire = self._wire
+        if wire is not None:
+            if not wire.lost:
+                wire.transport.abort()
+            wire.give_up()
 
 
 class AcceptedConnection(TcpConnection):
     """One that a server has made: its socket is asyncio's already, and nothing has to run for it."""
 
     _label: ClassVar[str | None] = "TcpConnection"
-    start = MetaBase.start  # type: ignore[assignment]
+    # What the log calls it.
+    _kind: ClassVar[str] = "connection"
+    start = MetaProcess.start  # type: ignore[assignment]
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-
-    def _lost(self) -> None:
-        """Its wire is over: so is it."""
-        host = self._require_host("a connection")
-        host.ctx.cell.loop.host.request_end(host.ctx.cell, NORMAL)

@@ -105,7 +105,7 @@ class CloseWrite:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Register:
-    """Let another actor be the owner of a connection: what comes from now on goes to `owner`, and it ends with it."""
+    """Make `owner` the owner of a connection: what comes from now on goes to it, and the connection ends with it."""
 
     owner: ActorRef
 

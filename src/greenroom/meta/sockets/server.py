@@ -6,36 +6,187 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.behavior import UNHANDLED
-from greenroom.errors import ConfigError, GreenroomError
-from greenroom.exits import NORMAL
+from greenroom.actor.life.spec import spec_of
+from greenroom.errors import ConfigError, GreenroomError, NotAnActor
 from greenroom.lanes import MailboxConfig
-from greenroom.meta.process.metaprocess import MetaProcess
+from greenroom.meta import carriers
+from greenroom.meta.process.metaprocess import spawn_meta
 from greenroom.meta.process.options import MetaOptions
-from greenroom.meta.process.spawning import spawn_meta
-from greenroom.meta.sockets.connection import SHUTDOWN_TIMEOUT, AcceptedConnection
-from greenroom.meta.sockets.listener import Listener
+from greenroom.meta.sockets.connection import AcceptedConnection
 from greenroom.meta.sockets.messages import StopListening
-from greenroom.meta.sockets.options import StreamOptions
-from greenroom.meta.sockets.wire import Wire
-from greenroom.meta.streams.checks import require_count, require_handler, require_port, require_seconds, require_type
+from greenroom.meta.sockets.wire import StreamOptions, Wire
+from greenroom.meta.streams.owner import OwnedProcess
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
+from greenroom.validation import require_count, require_instance, require_port, require_seconds
 
 if TYPE_CHECKING:
-    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
+    from greenroom.meta.simulated.network import SimulatedListener
+    from greenroom.meta.sockets.listener import Listener
 
-__all__ = ["TcpServer", "UnixServer"]
+__all__ = ["Server", "TcpServer", "UnixServer"]
+
+ROOM = MailboxConfig(capacity=1024)
+"""The mailbox of a connection, and of its handler, if nothing else is said."""
 
 
-class TcpServer(MetaProcess):
+class Server(OwnedProcess):
+    """Listens, and makes a meta-process of each connection; ends when it takes no more, and the last one has ended."""
+
+    _listener: Listener | SimulatedListener | None = None
+    _is_open = True
+    # Connections that are meta-processes.
+    _connections = 0
+    address: Any = None
+    """Where it listens, from `init` on: `(host, port)`, or the path of a Unix socket."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        backlog: int,
+        reuse_port: bool,
+        sock: socket.socket | None,
+        max_connections: int | None,
+    ) -> None:
+        require_port(port)
+        require_count("backlog", backlog)
+        self._where: Any = (host, port)
+        self._tls = tls
+        self._backlog = backlog
+        self._reuse_port = reuse_port
+        self._sock = sock
+        self._max_connections = max_connections
+        # Set when it is to end.
+        self._over = asyncio.Event()
+        self._counts = {"taken": 0, "refused": 0}
+
+    # -- connections
+
+    def init(self) -> None:
+        """Bind the port: if that fails, there is no server, and `spawn_meta` raises."""
+        self._listener = carriers.bind(self._loop, self._where, self._make_socket, self._backlog)
+        self.address = self._listener.address
+
+    def _make_socket(self) -> socket.socket:
+        if self._sock is not None:
+            return self._sock
+        family = socket.AF_INET6 if ":" in self._where[0] else socket.AF_INET
+        return socket.create_server(self._where, family=family, backlog=self._backlog, reuse_port=self._reuse_port)
+
+    async def _open(self, make: Any, handshake_timeout: float) -> None:
+        """Have `make()` be the protocol of each connection."""
+        assert self._listener is not None
+        await self._listener.open(make, self._tls, handshake_timeout, self._may_take)
+
+    def _may_take(self) -> bool:
+        """Whether there may be one more, with those that have yet to be secured."""
+        assert self._listener is not None
+        return self._has_room(self._listener.unsecured)
+
+    def _joined(self, protocol: Any) -> bool:
+        """A connection is up: whether there is room for it."""
+        assert self._listener is not None
+        self._listener.made(protocol)
+        return self._has_room()
+
+    def _has_room(self, others: int = 0) -> bool:
+        most = self._max_connections
+        if self._is_open and (most is None or self._in_use() + others < most):
+            return True
+        self._counts["refused"] += 1
+        return False
+
+    def _in_use(self) -> int:
+        return self._connections
+
+    def _bring_up(
+        self,
+        connection: AcceptedConnection,
+        wire: Wire,
+        owner: ActorRef,
+        handler: Any,
+        supervision: Supervision | None,
+        mailbox: MailboxConfig = ROOM,
+        options: MetaOptions | None = None,
+        *,
+        holds: bool = False,
+    ) -> bool:
+        """Spawn the meta-process of a connection, and its handler if it has one; whether that can be."""
+        ctx: Any = self._spawned().ctx
+        ref: ActorRef | None = None
+        try:
+            spawn_meta(connection, ctx, options or MetaOptions(mailbox=ROOM))
+            if handler is not None:
+                ref = ctx.spawn(handler, mailbox=mailbox, supervision=supervision or Supervision(Directive.STOP))
+        except GreenroomError as exc:
+            self._counts["refused"] += 1
+            self.log.error("a %s from %s is refused: %s", connection._kind, wire.peer, exc)
+            self._refuse(wire)
+            if connection._incarnation is not None:
+                connection._end()
+            return False
+        self._connections += 1
+        connection._take(wire, ref or owner, lambda: self._forget(connection, ref), holds=holds)
+        return True
+
+    def _refuse(self, wire: Wire) -> None:
+        wire.lost = True
+        wire.transport.abort()
+
+    def _forget(self, connection: AcceptedConnection, handler: ActorRef | None) -> None:
+        """A connection is over, and its owner knows."""
+        self._connections -= 1
+        connection._end()
+        if handler is not None:
+            handler.stop(after_queued=True)
+        self._end_if_unused()
+
+    # -- messages
+
+    def handle_message(self, message: Any) -> object:
+        if not isinstance(message, StopListening):
+            return UNHANDLED
+        self._close_listener()
+        self._end_if_unused()
+        return None
+
+    def handle_call(self, request: Any) -> object:
+        return self.handle_message(request)
+
+    def _shown(self) -> dict[str, Any]:
+        return {
+            "address": self.address,
+            "listening": self._is_open,
+            "connections": self._connections,
+            **self._counts,
+        }
+
+    # -- the end
+
+    def _end_if_unused(self) -> None:
+        if not self._is_open and not self._in_use():
+            self._over.set()
+
+    def _close_listener(self) -> None:
+        self._is_open = False
+        if self._listener is not None:
+            self._listener.close()
+
+    def _before_children_end(self) -> None:
+        # No further connection comes while those that are there are closed.
+        self._close_listener()
+
+
+class TcpServer(Server):
     """Listens on a port, and takes connections.
 
     With a `handler`, each connection gets an actor of its own: `handler` is what `spawn` takes, and the actor gets
@@ -84,8 +235,6 @@ class TcpServer(MetaProcess):
         sock: A listening socket to use instead of `host` and `port`.
     """
 
-    _on_loop: ClassVar[bool] = True
-
     def __init__(
         self,
         host: str = "127.0.0.1",
@@ -110,186 +259,73 @@ class TcpServer(MetaProcess):
         reuse_port: bool = False,
         sock: socket.socket | None = None,
     ) -> None:
-        self._options = StreamOptions.of(framing, idle_timeout, half_open, linger, high_water, write_timeout)
+        self._options = StreamOptions(framing, idle_timeout, half_open, linger, high_water, write_timeout)
         require_count("max_connections", max_connections, none=True)
-        require_count("backlog", backlog)
         require_seconds("handshake_timeout", handshake_timeout, positive=True)
         require_seconds("register_timeout", register_timeout)
-        require_port(port)
-        require_type("host", host, str, 'an address, as in "127.0.0.1"', none=False)
-        require_type("tls", tls, ssl.SSLContext, "an ssl.SSLContext: see `tls_server()`")
-        require_type("supervision", supervision, Supervision, "a Supervision")
-        require_type("mailbox", mailbox, MailboxConfig, "a MailboxConfig")
-        require_type("write_mailbox", write_mailbox, MailboxConfig, "a MailboxConfig")
-        require_type("sock", sock, socket.socket, "a listening socket")
+        require_instance("host", host, str, 'an address, as in "127.0.0.1"')
+        require_instance("tls", tls, ssl.SSLContext | None, "an ssl.SSLContext: see `tls_server()`, or None")
+        require_instance("supervision", supervision, Supervision | None, "a Supervision, or None")
+        require_instance("mailbox", mailbox, MailboxConfig | None, "a MailboxConfig, or None")
+        require_instance("write_mailbox", write_mailbox, MailboxConfig | None, "a MailboxConfig, or None")
+        require_instance("sock", sock, socket.socket | None, "a listening socket, or None")
         if register and handler is not None:
             raise ConfigError("register", register, "makes no sense with a `handler`, which owns its connection")
         if handler is not None:
-            require_handler(handler)
-        self._where = (host, port)
+            try:
+                spec_of(handler, (), {})
+            except NotAnActor as exc:
+                raise ConfigError("handler", handler, f"must be what `spawn` takes: {exc}") from exc
+        super().__init__(host, port, tls, backlog, reuse_port, sock, max_connections)
         self._handler = handler
-        self._supervision = Supervision(Directive.STOP) if supervision is None else supervision
-        self._tls = tls
+        self._supervision = supervision
         self._handshake_timeout = handshake_timeout
-        self._max_connections = max_connections
         self._register = register
         self._register_timeout = register_timeout
-        self._mailbox = MailboxConfig(capacity=1024) if mailbox is None else mailbox
-        self._connection_options = MetaOptions(
-            mailbox=MailboxConfig(capacity=1024) if write_mailbox is None else write_mailbox
-        )
-        self._backlog = backlog
-        self._reuse_port = reuse_port
-        self._sock = sock
-        self._listener: Listener | None = None
-        self._over: asyncio.Event | None = None
-        self._connections = 0
-        self._taken = 0
-        self._refused = 0
-        self._is_open = True
-        self.address: Any = None
-        """Where it listens, from `init` on: `(host, port)`, or the path of a Unix socket."""
-
-    # -- listening
-
-    def init(self) -> None:
-        """Bind the port: if that fails, there is no server, and whoever spawns it knows."""
-        loop = self._require_host("a server").ctx.cell.loop
-        self._listener = self._bind(loop)
-        self.address = self._listener.address
-
-    def _bind(self, loop: Loop) -> Listener:
-        return Listener(loop, self._where, self._backlog, self._reuse_port, self._sock)
+        self._mailbox = ROOM if mailbox is None else mailbox
+        self._connection_options = MetaOptions(mailbox=ROOM if write_mailbox is None else write_mailbox)
 
     async def start(self) -> None:
-        """Take connections until it is to end."""
-        self._over = asyncio.Event()
-        loop = self._require_host("a server").ctx.cell.loop
-        options = self._options
-        assert self._listener is not None
-        await self._listener.open(
-            lambda: Wire(options, loop, self._accept),
-            self._tls,
-            self._handshake_timeout,
-            SHUTDOWN_TIMEOUT,
-            self._may_take,
-        )
+        options, loop = self._options, self._loop
+        await self._open(lambda: Wire(options, loop, self._accept), self._handshake_timeout)
         await self._over.wait()
 
-    def _may_take(self) -> bool:
-        """Whether there may be one more, with those that have yet to be secured."""
-        assert self._listener is not None
-        if self._max_connections is None or self._connections + self._listener.unsecured < self._max_connections:
-            return True
-        self._refused += 1
-        return False
-
     def _accept(self, wire: Wire) -> None:
-        """A connection is up."""
-        if not self._is_open or (self._max_connections is not None and self._connections >= self._max_connections):
-            self._refused += 1
-            wire.lost = True
-            wire.transport.abort()
-            return
-        connection = AcceptedConnection(wire)
-        ctx = self._require_host("a server").ctx
-        try:
-            spawn_meta(connection, ctx, self._connection_options, None)
-            owner = self._owner_of(ctx)
-        except GreenroomError as exc:
-            self._refused += 1
-            self.log.error("a connection from %s is refused: %s", wire.peer, exc)
-            wire.lost = True
-            wire.transport.abort()
-            if connection._host is not None:
-                connection._lost()
-            return
-        self._connections += 1
-        self._taken += 1
-        handler = owner if self._handler is not None else None
-        connection._take(wire, owner, lambda: self._forget(connection, handler), holds=self._register)
-        if self._register:
-            wire.close_unless_registered(self._register_timeout)
-
-    def _owner_of(self, ctx: Any) -> ActorRef:
-        if self._handler is None:
-            return self.parent
-        ref: ActorRef = ctx.spawn(self._handler, mailbox=self._mailbox, supervision=self._supervision)
-        return ref
-
-    def _forget(self, connection: AcceptedConnection, handler: ActorRef | None) -> None:
-        """A connection is over, and its owner knows."""
-        self._connections -= 1
-        connection._lost()
-        if handler is not None:
-            handler.stop(after_queued=True)
-        if not self._is_open and self._connections == 0:
-            self._end()
-
-    # -- messages
-
-    def handle_message(self, message: Any) -> object:
-        """`StopListening`."""
-        if not isinstance(message, StopListening):
-            return UNHANDLED
-        self._close_listener()
-        if self._connections == 0:
-            self._end()
-        return None
-
-    def handle_call(self, request: Any) -> object:
-        """The same."""
-        return self.handle_message(request)
-
-    def inspect(self, *items: str) -> Mapping[str, Any]:
-        """Where it listens, and how many connections there are and have been."""
-        shown = {
-            "address": self.address,
-            "listening": self._is_open,
-            "connections": self._connections,
-            "taken": self._taken,
-            "refused": self._refused,
-        }
-        return {name: shown[name] for name in items if name in shown} if items else shown
-
-    # -- the end
-
-    def _end(self) -> None:
-        host = self._require_host("a server")
-        host.ctx.cell.loop.host.request_end(host.ctx.cell, NORMAL)
-
-    def _close_listener(self) -> None:
-        self._is_open = False
-        if self._listener is not None:
-            self._listener.close()
-
-    def _before_children_end(self) -> None:
-        """No further connection comes while those that are there are closed."""
-        self._close_listener()
+        if not self._joined(wire):
+            self._refuse(wire)
+        elif self._bring_up(
+            AcceptedConnection(wire),
+            wire,
+            self.parent,
+            self._handler,
+            self._supervision,
+            self._mailbox,
+            self._connection_options,
+            holds=self._register,
+        ):
+            self._counts["taken"] += 1
+            if self._register:
+                wire.close_unless_registered(self._register_timeout)
 
     def terminate(self, reason: ExitReason) -> object:
-        """Listen no more."""
         self._close_listener()
-        if self._over is not None:
-            self._over.set()
+        self._over.set()
         return None
 
 
 class UnixServer(TcpServer):
-    """The same, on a Unix socket at `path`, which is removed at the end."""
+    """A `TcpServer` on a Unix socket at `path`, which is removed at the end."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int = 0o600, **options: Any) -> None:
         self._path = Path(path)
         self._mode = mode
         self._file: tuple[int, int] | None = None
         super().__init__(**options)
+        self._where = str(path)
 
-    def _bind(self, loop: Loop) -> Listener:
-        if loop.director is None and self._sock is None:
-            self._sock = self._bind_path()
-        return Listener(loop, ("", 0), self._backlog, False, self._sock, str(self._path))
-
-    def _bind_path(self) -> socket.socket:
+    def _make_socket(self) -> socket.socket:
+        if self._sock is not None:
+            return self._sock
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._remove_stale()
@@ -316,7 +352,6 @@ class UnixServer(TcpServer):
                 pass
 
     def terminate(self, reason: ExitReason) -> object:
-        """Listen no more, and remove the path."""
         super().terminate(reason)
         with suppress(OSError):
             if self._file is not None and self._identity() == self._file:  # else it is another server's by now

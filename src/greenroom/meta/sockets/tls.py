@@ -39,7 +39,7 @@ def tls_client(
 ) -> ssl.SSLContext:
     """For `TcpClient(tls=...)`: trusts the authorities of the system, or `ca` alone.
 
-    `certificate` and `key` are shown to servers that ask for them. `verify=False` trusts anybody: for tests.
+    `certificate` and `key` are shown to servers that ask for them. `verify=False` trusts any server: for tests.
     """
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=None if ca is None else os.fspath(ca))
     if certificate is not None:

@@ -4,29 +4,89 @@
 the other side: the network holds it up.
 
 **From the owner.** What is written goes into the transport's buffer. While that is full the connection handles no
-further message, and its own mailbox fills: whoever writes is held up, or told.
+further message, and its own mailbox fills: senders are held up, or told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import FrameTooLarge
 from greenroom.meta.sockets.messages import Closed, Connected, PeerClosed, Received
-from greenroom.meta.streams.alarms import CallAlarm, set_call
-from greenroom.meta.streams.outlet import Outlet
-from greenroom.meta.streams.unread import end_writing, has_unread
+from greenroom.meta.streams.framing import RAW, Decoder, Framing, framing_of
+from greenroom.meta.streams.owner import Outlet
+from greenroom.validation import require_count, require_seconds
+
+try:
+    from fcntl import ioctl
+    from termios import FIONREAD as _FIONREAD
+
+    HOW_MANY_UNREAD = int(_FIONREAD)
+except ImportError:  # Windows
+    HOW_MANY_UNREAD = 0
 
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
+    from greenroom._core.timing.timers import ScheduledCall
     from greenroom.actor.messaging.ref import ActorRef, Alias
-    from greenroom.meta.sockets.options import StreamOptions
 
-__all__ = ["Wire"]
+__all__ = ["SHUTDOWN_TIMEOUT", "StreamOptions", "Wire", "close_when_read", "end_writing", "has_unread"]
+
+SHUTDOWN_TIMEOUT = 2.0
+"""Seconds that the other side has to answer the end of a TLS connection."""
+
+
+@dataclass(slots=True)
+class StreamOptions:
+    """How a stream is read, written and closed."""
+
+    framing: Any = RAW
+    idle_timeout: float | None = None
+    half_open: bool = False
+    linger: float = 5.0
+    high_water: int = 65_536
+    write_timeout: float | None = 60.0
+
+    def __post_init__(self) -> None:
+        require_seconds("idle_timeout", self.idle_timeout, none=True)
+        require_seconds("linger", self.linger)
+        require_count("high_water", self.high_water)
+        require_seconds("write_timeout", self.write_timeout, none=True)
+        self.framing = framing_of(self.framing)
+
+
+def has_unread(transport: Any) -> bool:
+    """Whether something has come on a transport's socket that was not read: closing it would reset the connection."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or not HOW_MANY_UNREAD:
+        return False
+    unread = bytearray(4)
+    try:
+        ioctl(sock.fileno(), HOW_MANY_UNREAD, unread)  # pyright: ignore[reportPossiblyUnboundVariable]
+    except OSError:
+        return False
+    return int.from_bytes(unread, sys.byteorder) > 0
+
+
+def end_writing(transport: Any) -> None:
+    with suppress(OSError):  # the system knows of a reset before it is read, and asyncio raises that
+        transport.write_eof()
+
+
+def close_when_read(transport: Any) -> None:
+    """Close a transport whose other side has sent, or may send, what is not read.
+
+    Closing at once would have the system reset the connection, and the other side lose what it has not read. So the
+    other side sees the end of the stream, and what it sends is thrown away until it closes too.
+    """
+    end_writing(transport)
+    transport.resume_reading()
 
 
 class Wire(Outlet, asyncio.Protocol):
@@ -62,17 +122,17 @@ class Wire(Outlet, asyncio.Protocol):
         self.options = options
         # Called when it is up; and, once all has been told, when it is over.
         self._on_made = on_made
-        self._on_lost: Callable[[Wire], object] | None = None
+        self._on_lost: list[Callable[[], object]] = []
         # Called when no further message is to be handled, for now, and when they are again.
         self._on_stall: Callable[[bool], object] | None = None
-        self._decoder = options.framing.decoder()
+        self._decoder: Decoder = options.framing.decoder()
         # Whether it is over when it is lost, whatever waits.
         self._is_given_up = False
         # Done when there is room in the transport's buffer again; None while there is.
         self._drained: asyncio.Future[None] | None = None
-        self._alarm: CallAlarm | None = None
+        self._alarm: ScheduledCall | None = None
         # Rings if the other side does not read for too long.
-        self._stall_alarm: CallAlarm | None = None
+        self._stall_alarm: ScheduledCall | None = None
         self._heard = 0.0
         # Whether the other side writes no more; and whether this one does not.
         self._has_ended = False
@@ -86,31 +146,29 @@ class Wire(Outlet, asyncio.Protocol):
     # -- what asyncio calls
 
     def connection_made(self, transport: Any) -> None:
-        """It is up."""
         self.transport = transport
         self.peer = transport.get_extra_info("peername")
         transport.set_write_buffer_limits(high=self.options.high_water)
         self._on_made(self)
-        if self.options.idle_timeout is not None and not self.lost and not self.holds:
-            self._heard = self._loop.now()
-            self._alarm = set_call(self._loop, self.options.idle_timeout, self._look_if_idle)
+        if not self.lost and not self.holds:
+            self._watch_for_silence(self.options.idle_timeout)
 
     def data_received(self, data: bytes) -> None:
-        """Something has come."""
         self.bytes_in += len(data)
         if self._alarm is not None:
             self._heard = self._loop.now()
-        if self.reason is not None:
-            return  # it is being closed: nobody wants it
-        alias = self.alias
+        if self.reason is None:  # else it is being closed, and nothing is wanted
+            self._tell_frames(partial(self._decoder.feed, data), "bad frame")
+
+    def _tell_frames(self, cut: Callable[[], Iterable[Any]], if_bad: str) -> None:
         try:
-            for frame in self._decoder.feed(data):
+            for frame in cut():
                 self.frames_in += 1
-                self.tell(Received(alias, frame))
+                self.tell(Received(self.alias, frame))
         except FrameTooLarge as exc:
             self.close("frame too large", exc, abort=True)
         except Exception as exc:
-            self.close("bad frame", exc, abort=True)
+            self.close(if_bad, exc, abort=True)
 
     def eof_received(self) -> bool:
         """The other side writes no more; True to go on writing."""
@@ -119,15 +177,8 @@ class Wire(Outlet, asyncio.Protocol):
         if self._has_ended:
             return True  # asyncio says so again
         self._has_ended = True
-        try:
-            for frame in self._decoder.finish():
-                self.frames_in += 1
-                self.tell(Received(self.alias, frame))
-        except FrameTooLarge as exc:
-            self.close("frame too large", exc, abort=True)
-            return False
-        except Exception as exc:
-            self.close("truncated", exc, abort=True)
+        self._tell_frames(self._decoder.finish, "truncated")
+        if self.reason is not None:
             return False
         is_plain = self.transport.get_extra_info("sslcontext") is None
         if self.options.half_open and is_plain:
@@ -138,57 +189,77 @@ class Wire(Outlet, asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It is over."""
         self.lost = True
-        if self._alarm is not None:
-            self._alarm.disarm(self._loop.timers)
-            self._alarm = None
+        self._set_alarm(None)
         self._leave("eof" if exc is None else "reset", exc)
         self._let_writers_go()
         if self.is_heard() or self.is_behind():
-            self.tell(self.farewell())
+            self.tell(self.last_message())
         if self.holds and self._owner is not None:
-            self.holds = False  # nobody else will be its owner
+            self.holds = False  # there will be no other owner
             self._deliver_pending()
         if not self.is_behind() or self._is_given_up:
             self._over()
 
     def pause_writing(self) -> None:
-        """Its buffer is full."""
         self._drained = asyncio.get_running_loop().create_future()
         if self._on_stall is not None:
             self._on_stall(True)
         if self.options.write_timeout is not None:
-            give_up = partial(self.close, "not reading", abort=True)
-            self._stall_alarm = set_call(self._loop, self.options.write_timeout, give_up)
+            self._close_after(self.options.write_timeout, "not reading")
 
     def resume_writing(self) -> None:
-        """There is room again."""
         self._let_writers_go()
         if self._on_stall is not None and self.reason is None:
             self._on_stall(False)
 
     def _let_writers_go(self) -> None:
         if self._stall_alarm is not None:
-            self._stall_alarm.disarm(self._loop.timers)
+            self._stall_alarm.cancel()
             self._stall_alarm = None
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
 
+    # -- time
+
+    def _set_alarm(self, seconds: float | None, call: Callable[[], object] = object) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if seconds is None else self._loop.call_later(seconds, call)
+
+    def _close_after(self, seconds: float, reason: str) -> None:
+        self._stall_alarm = self._loop.call_later(seconds, partial(self.close, reason, abort=True))
+
+    def _watch_for_silence(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._heard = self._loop.now()
+            self._set_alarm(seconds, self._look_if_idle)
+
+    def _look_if_idle(self) -> None:
+        limit = self.options.idle_timeout
+        if limit is None or self.transport.is_closing():
+            return
+        quiet = self._loop.now() - self._heard
+        if quiet >= limit and self.is_behind():  # it is the owner who is slow
+            self._heard = self._loop.now()
+            quiet = 0.0
+        if quiet >= limit:
+            self.close("idle")
+        else:
+            self._set_alarm(limit - quiet, self._look_if_idle)
+
     # -- to the owner
 
     def hold_for(self, alias: Alias) -> None:
-        """It is `alias`'s, who has yet to say whom to tell: what comes waits."""
+        """Keep what comes until `alias`, whose wire this is, has an owner for it."""
         self.alias = alias
         self.hold()
 
-    def greeting(self) -> Connected:
-        """What its owner is told first."""
+    def first_message(self) -> Connected:
         return Connected(self.alias, self.peer)
 
-    def farewell(self) -> Closed:
-        """What its owner is told last."""
+    def last_message(self) -> Closed:
         return Closed(self.alias, self.reason or "closed", self.error)
 
     def begin(
@@ -197,18 +268,17 @@ class Wire(Outlet, asyncio.Protocol):
         owner: ActorRef,
         *,
         holds: bool,
-        on_lost: Callable[[Wire], object],
+        on_lost: Callable[[], object],
         on_stall: Callable[[bool], object],
     ) -> None:
         """Tell `owner` that it is up; with `holds`, nothing else until it has another one."""
         self.alias = alias
-        self._on_lost = on_lost
+        self._on_lost.append(on_lost)
         self._on_stall = on_stall
         self._owner = owner._cell
-        held: deque[object] | None = self._pending
-        self._pending = None
+        held, self._pending = self._pending, None
         self.holds = False
-        self.tell(self.greeting())
+        self.tell(self.first_message())
         for message in held or ():  # what came before there was an owner
             self.tell(message)
         if held is not None and not holds and not self.is_behind():
@@ -217,23 +287,17 @@ class Wire(Outlet, asyncio.Protocol):
             self.hold()
 
     def close_unless_registered(self, seconds: float) -> None:
-        """Close it if it has no other owner by then."""
-
         def look() -> None:
             if self.holds and not self.lost:
                 self.close("not registered")
 
         if self._alarm is None:
-            self._alarm = set_call(self._loop, seconds, look)
+            self._set_alarm(seconds, look)
 
     def hand_over(self, owner: ActorRef) -> None:
-        """Let what comes from now on, and what waits, go to `owner`."""
         if self.holds and self._alarm is not None:
-            self._alarm.disarm(self._loop.timers)
-            self._alarm = None
-            if self.options.idle_timeout is not None:
-                self._heard = self._loop.now()
-                self._alarm = set_call(self._loop, self.options.idle_timeout, self._look_if_idle)
+            self._set_alarm(None)
+            self._watch_for_silence(self.options.idle_timeout)
         super().hand_over(owner)
 
     def _pause(self) -> None:
@@ -247,27 +311,20 @@ class Wire(Outlet, asyncio.Protocol):
             self.transport.resume_reading()
 
     def on_lost(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called too when it is lost, whoever has yet to be told: nobody is waited for any more."""
+        """Have `tell` called too when the connection is lost, and wait for no owner any more."""
         self._is_given_up = True
-        before = self._on_lost
-
-        def both(wire: Wire) -> None:
-            if before is not None:
-                before(wire)
-            tell()
-
-        self._on_lost = both
+        self._on_lost.append(tell)
 
     def _over(self) -> None:
-        on_lost, self._on_lost = self._on_lost, None
-        if on_lost is not None:
-            on_lost(self)
+        on_lost, self._on_lost = self._on_lost, []
+        for call in on_lost:
+            call()
 
     # -- from the owner
 
     def encode(self, data: Any) -> bytes:
-        """A frame as it goes over the wire."""
-        return self.options.framing.encode(data)
+        framing: Framing = self.options.framing
+        return framing.encode(data)
 
     def write(self, frame: bytes) -> asyncio.Future[None] | None:
         """Send a frame; what to wait for before the next, if the buffer is full."""
@@ -278,7 +335,6 @@ class Wire(Outlet, asyncio.Protocol):
         return self._drained
 
     def is_drained(self) -> bool:
-        """Whether there is room in the transport's buffer."""
         return self._drained is None
 
     def close_write(self) -> bool:
@@ -301,54 +357,35 @@ class Wire(Outlet, asyncio.Protocol):
         code: int = 1000,
         text: str = "",
     ) -> None:
-        """Close it: when all is written, but no later than it may linger; with `abort` at once."""
+        """Close when all is written, but no later than it may linger; with `abort` at once."""
         self._leave(reason, error)
         if self.lost:
             return
         if abort:
             self.transport.abort()
+        elif not self.transport.is_closing():
+            self._close_transport(expects_more=not self.has_finished and has_unread(self.transport))
+
+    def _close_transport(self, *, expects_more: bool) -> None:
+        self._set_alarm(self.options.linger, self.transport.abort)
+        if self.transport.is_closing():
             return
-        if not self.transport.is_closing():
-            if self._alarm is not None:
-                self._alarm.disarm(self._loop.timers)
-            self._alarm = set_call(self._loop, self.options.linger, self.transport.abort)
-            if self._has_unread() and self.transport.can_write_eof():
-                # Closing now would have the system reset the connection, and the other side lose what it has not read.
-                # So the other side sees the end of the stream, and what it sends is thrown away until it closes too.
-                self.has_finished = True
-                end_writing(self.transport)
-                self.transport.resume_reading()
-            else:
-                self.transport.close()
+        if expects_more and not self._has_ended and self.transport.can_write_eof():
+            self.has_finished = True
+            close_when_read(self.transport)
+        else:
+            self.transport.close()
 
     def limit_time(self, reason: str) -> None:
-        """It is to be closed when all is written: see to it that this does not take for ever."""
+        """Close for `reason` when what is left could not be written within `linger`."""
         if self._stall_alarm is not None:
-            self._stall_alarm.disarm(self._loop.timers)
+            self._stall_alarm.cancel()
         if not self.lost:
-            close = partial(self.close, reason, abort=True)
-            self._stall_alarm = set_call(self._loop, self.options.linger, close)
-
-    def _has_unread(self) -> bool:
-        """Whether the other side has sent something that was not read."""
-        return not self._has_ended and not self.has_finished and has_unread(self.transport)
+            self._close_after(self.options.linger, reason)
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
-        """It is closed from now on, because of the first reason there is: nothing more can be written."""
+        """Nothing more can be written from now on, because of the first reason there is."""
         if self.reason is None:
             self.reason, self.error = reason, error
             if self._on_stall is not None:
                 self._on_stall(True)
-
-    def _look_if_idle(self) -> None:
-        quiet = self._loop.now() - self._heard
-        limit = self.options.idle_timeout
-        if limit is None or self.transport.is_closing():
-            return
-        if quiet >= limit and self.is_behind():  # it is the owner who is slow
-            self._heard = self._loop.now()
-            quiet = 0.0
-        if quiet >= limit:
-            self.close("idle")
-        else:
-            self._alarm = set_call(self._loop, limit - quiet, self._look_if_idle)

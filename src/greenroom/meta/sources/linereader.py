@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import select
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from greenroom.errors import ConfigError
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Closed
-from greenroom.meta.streams.checks import require_count, require_seconds
 from greenroom.meta.streams.framing import require_encoding
+from greenroom.validation import is_whole, require_count, require_seconds
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
@@ -23,7 +22,7 @@ __all__ = ["Line", "LineReader", "Rotated"]
 
 CHUNK = 1 << 16
 LONGEST_WAIT = 0.25
-"""Seconds after which a reader that waits for a FIFO looks whether it is to end."""
+"""Seconds after which a reader that waits for a FIFO looks whether its owner has ended."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -62,8 +61,6 @@ class LineReader(MetaProcess):
         interval: Seconds between two looks at a file that is followed.
     """
 
-    _sees_end: ClassVar[bool] = True
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -75,7 +72,7 @@ class LineReader(MetaProcess):
         max_size: int = 1 << 20,
         interval: float = 0.1,
     ) -> None:
-        if start not in ("beginning", "end") and (isinstance(start, bool) or not isinstance(start, int) or start < 0):
+        if start not in ("beginning", "end") and not is_whole(start, 0):
             raise ConfigError("start", start, 'must be "beginning", "end", or a position')
         require_count("max_size", max_size)
         require_seconds("interval", interval)
@@ -94,7 +91,7 @@ class LineReader(MetaProcess):
         self._rest = bytearray()
 
     def init(self) -> None:
-        """Open the file: if that fails, there is no reader, and whoever spawns it knows."""
+        """Open the file: if that fails, there is no reader, and `spawn_meta` raises."""
         self._open()
         if not self._is_fifo():
             if self._start == "end":
@@ -103,14 +100,13 @@ class LineReader(MetaProcess):
                 self._position = os.lseek(self._fd, self._start, os.SEEK_SET)
 
     def _open(self) -> None:
-        # A FIFO without a writer would block here, and nothing could break that off.
+        # A FIFO without a writer would block here, and nothing could end that.
         self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def _is_fifo(self) -> bool:
         return stat.S_ISFIFO(os.fstat(self._fd).st_mode)
 
     def start(self) -> None:
-        """Read until the end, or until it is to end."""
         self._has_started = True  # from now on the descriptor is this thread's alone
         try:
             self._read(self._owner or self.parent)
@@ -146,7 +142,6 @@ class LineReader(MetaProcess):
                 yield chunk
 
     def _has_changed(self) -> bool:
-        """Whether the name is another file's now, or the file was cut short."""
         mine = os.fstat(self._fd)
         try:
             named = self._path.stat()
@@ -176,12 +171,10 @@ class LineReader(MetaProcess):
         self.send(owner, Rotated(self.id, str(self._path)), wait=True)
 
     def _read_fifo(self, owner: ActorRef) -> Iterator[bytes]:
-        """Read from whoever writes; wait for a writer, also for the first."""
+        """Read what any writer writes, and wait for the first."""
         has_read = False
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
         while not self.stopping and owner.is_alive:
-            if not poll.poll(1000 * LONGEST_WAIT):
+            if not self.wait_readable(self._fd, LONGEST_WAIT):
                 continue
             try:
                 chunk = os.read(self._fd, CHUNK)
@@ -222,16 +215,14 @@ class LineReader(MetaProcess):
         self.send(owner, Line(self.id, data, self._position), wait=True)
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:  # type: ignore[override]
-        """The file, and how far it is read."""
         shown = {"path": str(self._path), "position": self._position, "lines": self._lines, "follow": self._follow}
         return {name: shown[name] for name in items if name in shown} if items else shown
 
     async def terminate(self, reason: object) -> None:
-        """Close the file, if its reader has not come to that."""
         self._give_up()
 
     def _give_up(self) -> None:
-        if not self._has_started:
+        if not self._has_started:  # else the reader closes it
             self._close()
 
     def _close(self) -> None:

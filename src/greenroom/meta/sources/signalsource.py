@@ -1,19 +1,26 @@
-"""`SignalSource`: the signals of the operating system, as messages."""
+"""`SignalSource`: the signals of the operating system, as messages.
+
+Not by asyncio's `add_signal_handler`: taking that back has the signal do what it does by default for a moment,
+which ends most programs; and what the signal did before cannot be told.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import ConfigError, WrongThread
-from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close
-from greenroom.meta.sources.signalhandling import handling
-from greenroom.meta.streams.ownerend import OwnerEnd
+from greenroom.meta.streams.owner import OwnedProcess
+from greenroom.system.ending.wakeup import Wakeup
+from greenroom.wire.forks import keep_from_forks
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
@@ -30,7 +37,82 @@ class SignalReceived:
     signal: signal.Signals
 
 
-class SignalSource(MetaProcess):
+class SignalHandling:
+    """The listeners of each signal, and what it did before the first of them. For the main thread alone."""
+
+    def __init__(self) -> None:
+        # Invariant: the same keys in both
+        self._listeners: dict[int, list[tuple[asyncio.AbstractEventLoop, Callable[[], object]]]] = {}
+        self._before: dict[int, Any] = {}
+        # Without it, a signal that another thread takes in does not wake this one.
+        self._wakeup: Wakeup | None = None
+        keep_from_forks(self)
+
+    def add(self, number: int, aio: asyncio.AbstractEventLoop, heard: Callable[[], object]) -> None:
+        """Have `heard()` called on the loop `aio` for each signal."""
+        listeners = self._listeners.get(number)
+        if listeners is None:
+            before = signal.getsignal(number)
+            if _is_of_loop(before):
+                name = signal.Signals(number).name
+                raise ConfigError(
+                    "signals",
+                    name,
+                    "must not be handled by the event loop as well, for that could not be put back: take "
+                    f"`loop.add_signal_handler({name}, ...)` out of the program",
+                )
+            listeners = self._listeners[number] = []
+            self._before[number] = before
+            signal.signal(number, self._handle)
+            signal.siginterrupt(number, False)  # as asyncio does: others' system calls go on
+        if self._wakeup is None:
+            self._wakeup = Wakeup(aio, lambda numbers: None, is_elsewhere=False)
+            self._wakeup.open()
+        listeners.append((aio, heard))
+
+    def remove(self, number: int, heard: Callable[[], object]) -> None:
+        """Call `heard` no more. After the last one the signal does again what it did before the first."""
+        left = [one for one in self._listeners.get(number, ()) if one[1] != heard]
+        if left:
+            self._listeners[number] = left
+            return
+        self._reinstate(number)
+        if not self._listeners and self._wakeup is not None:
+            self._wakeup.close()
+            self._wakeup = None
+
+    def after_fork(self) -> None:
+        """A forked child is not the system's: its signals are its own."""
+        for number in list(self._listeners):
+            self._reinstate(number)
+        if self._wakeup is not None:
+            self._wakeup.after_fork()
+            self._wakeup = None
+
+    def _reinstate(self, number: int) -> None:
+        if self._listeners.pop(number, None) is not None:
+            before = self._before.pop(number)
+            if signal.getsignal(number) == self._handle:  # else the program has set another since
+                signal.signal(number, signal.SIG_DFL if before is None else before)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Called in the midst of anything: only have the loops do what is to be done."""
+        for aio, heard in tuple(self._listeners.get(number, ())):
+            with suppress(RuntimeError):  # it is closed
+                aio.call_soon_threadsafe(heard)
+
+
+def _is_of_loop(handler: Any) -> bool:
+    """Whether asyncio, or uvloop, has set it for its `add_signal_handler`."""
+    if isinstance(getattr(handler, "__self__", None), asyncio.AbstractEventLoop):
+        return True
+    return getattr(handler, "__module__", None) == "asyncio.unix_events"
+
+
+handling = SignalHandling()
+
+
+class SignalSource(OwnedProcess):
     """Its owner gets `SignalReceived(alias, signal)` for each of these signals: `SignalSource(signal.SIGHUP)`.
 
     Python lets only its main thread handle signals, so the system must run there: `async with`, or `run()`. Several
@@ -40,27 +122,23 @@ class SignalSource(MetaProcess):
     A signal that the event loop handles, by `loop.add_signal_handler`, is refused: that could not be put back.
     """
 
-    _on_loop: ClassVar[bool] = True
-
     def __init__(self, *signals: int, owner: ActorRef | None = None) -> None:
         if not signals:
             raise ConfigError("signals", signals, "must name one signal at least, as in SignalSource(signal.SIGHUP)")
         self._signals = list(dict.fromkeys(_checked(number) for number in signals))
         self._owner = owner
         self._counts = dict.fromkeys(self._signals, 0)
-        self._owner_end: OwnerEnd | None = None
         # What is called for each signal that comes here.
         self._heard: dict[signal.Signals, Callable[[], object]] = {}
 
     def init(self) -> None:
-        """Have the signals come here."""
         if threading.current_thread() is not threading.main_thread():
             raise WrongThread(
                 "SignalSource",
                 "Python handles signals on its main thread only: run the system there, with `async with`",
             )
-        ctx = self._require_host("a source of signals").ctx
-        aio = ctx.cell.loop.visits.stepper.aio
+        aio = self._loop.visits.stepper.aio
+        assert aio is not None
         try:
             for number in self._signals:
                 heard = partial(self._came, number)
@@ -69,35 +147,28 @@ class SignalSource(MetaProcess):
         except BaseException:
             self._leave()
             raise
-        if self._owner is not None and self._owner != self.parent:
-            self._owner_end = OwnerEnd(self._owner, ctx.stop)
+        self._end_with(self._recipient(), self._spawned().ctx.stop)
 
     def _came(self, number: signal.Signals) -> None:
         if number in self._heard:  # else it has ended since
             self._counts[number] += 1
-            host = self._require_host("a source of signals")
-            host.send_in_time(self._owner or self.parent, SignalReceived(self.id, number))
+            self._tell_owner(SignalReceived(self.id, number))
 
     def handle_message(self, message: Any) -> object:
-        """`Close`."""
         if isinstance(message, Close):
-            self._require_host("a source of signals").ctx.stop()
+            self._spawned().ctx.stop()
             return None
         return super().handle_message(message)
 
-    def inspect(self, *items: str) -> Mapping[str, Any]:
-        """How often each signal has come."""
-        shown = {number.name: count for number, count in self._counts.items()}
-        return {name: shown[name] for name in items if name in shown} if items else shown
+    def _shown(self) -> dict[str, Any]:
+        return {number.name: count for number, count in self._counts.items()}
 
     def terminate(self, reason: ExitReason) -> object:
-        """Let the signals do again what they did."""
         self._leave()
         return None
 
     def _leave(self) -> None:
-        if self._owner_end is not None:
-            self._owner_end.cancel()
+        self._leave_owner()
         for number in list(self._heard):
             handling.remove(number, self._heard.pop(number))
 

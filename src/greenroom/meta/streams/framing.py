@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, Protocol
 
 from greenroom.errors import ConfigError, FrameError, FrameTooLarge
+from greenroom.validation import require_whole
 
 __all__ = ["RAW", "Custom", "Decoder", "Fixed", "Framing", "LengthPrefixed", "Lines", "Raw"]
 
@@ -53,14 +54,12 @@ def _require_bytes(data: object) -> bytes:
     raise TypeError(f"a connection writes bytes, not {type(data).__name__}: encode it, or give it another framing")
 
 
-def _require_size(name: str, size: object) -> int:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ConfigError(name, size, "must be a number of bytes, and at least 1")
+def _require_size(name: str, size: int) -> int:
+    require_whole(name, size, "a number of bytes, and at least 1", 1)
     return size
 
 
 def require_encoding(encoding: str | None) -> str | None:
-    """Raise unless it is the name of an encoding, or None."""
     if encoding is not None:
         try:
             "".encode(encoding)
@@ -69,17 +68,39 @@ def require_encoding(encoding: str | None) -> str | None:
     return encoding
 
 
+class _Keeping:
+    """A decoder that keeps what is no frame yet, and cuts frames from its front."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> Iterable[Any]:
+        self._kept += data
+        return self._cut()
+
+    def _cut(self) -> Iterable[Any]:
+        raise NotImplementedError
+
+    def finish(self) -> Iterable[Any]:
+        if self._kept:
+            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} {self._of()}")
+        return ()
+
+    def _of(self) -> str:
+        return "bytes of it"
+
+
 class Raw(Framing):
     """No frames: what the network brings, in the pieces in which it comes."""
 
     __slots__ = ()
 
     def decoder(self) -> Decoder:
-        """It keeps nothing, so one serves all."""
         return _RAW_DECODER
 
     def encode(self, data: Any) -> bytes:
-        """The bytes themselves."""
         return data if type(data) is bytes else _require_bytes(data)
 
 
@@ -114,32 +135,28 @@ class Lines(Framing):
         self.encoding = require_encoding(encoding)
 
     def decoder(self) -> Decoder:
-        """A decoder for one connection."""
         return _LineDecoder(self)
 
     def encode(self, data: Any) -> bytes:
-        """The line, with its delimiter."""
         if isinstance(data, str) and self.encoding is not None:
             return data.encode(self.encoding) + self.delimiter
         return _require_bytes(data) + self.delimiter
 
 
-class _LineDecoder:
-    __slots__ = ("_framing", "_kept", "_searched")
+class _LineDecoder(_Keeping):
+    __slots__ = ("_framing", "_searched")
 
     def __init__(self, framing: Lines) -> None:
+        super().__init__()
         self._framing = framing
-        self._kept = bytearray()
         # How far there is no delimiter: a long line that comes byte by byte is not searched from its start each time.
         self._searched = 0
 
     def feed(self, data: bytes) -> Iterable[Any]:
-        framing, kept = self._framing, self._kept
-        delimiter = framing.delimiter
-        if not kept and 0 <= data.find(delimiter) == len(data) - len(delimiter):  # as most come
+        delimiter = self._framing.delimiter
+        if not self._kept and 0 <= data.find(delimiter) == len(data) - len(delimiter):  # as most come
             return (self._shown(data[: -len(delimiter)]),)
-        kept += data
-        return self._cut()
+        return super().feed(data)
 
     def _cut(self) -> Iterator[Any]:
         framing, kept = self._framing, self._kept
@@ -187,27 +204,21 @@ class LengthPrefixed(Framing):
         self.max_size = min(_require_size("max_size", max_size), (1 << 8 * size) - 1)
 
     def decoder(self) -> Decoder:
-        """A decoder for one connection."""
         return _LengthDecoder(self)
 
     def encode(self, data: Any) -> bytes:
-        """The frame, with its length before it."""
         frame = _require_bytes(data)
         if len(frame) > self.max_size:
             raise FrameTooLarge(len(frame), self.max_size)
         return len(frame).to_bytes(self.size, self.byteorder) + frame
 
 
-class _LengthDecoder:
-    __slots__ = ("_framing", "_kept")
+class _LengthDecoder(_Keeping):
+    __slots__ = ("_framing",)
 
     def __init__(self, framing: LengthPrefixed) -> None:
+        super().__init__()
         self._framing = framing
-        self._kept = bytearray()
-
-    def feed(self, data: bytes) -> Iterable[bytes]:
-        self._kept += data
-        return self._cut()
 
     def _cut(self) -> Iterator[bytes]:
         framing, kept = self._framing, self._kept
@@ -224,11 +235,6 @@ class _LengthDecoder:
         finally:
             del kept[:start]
 
-    def finish(self) -> Iterable[bytes]:
-        if self._kept:
-            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} bytes of it")
-        return ()
-
 
 class Fixed(Framing):
     """Frames of `size` bytes each."""
@@ -239,38 +245,34 @@ class Fixed(Framing):
         self.size = _require_size("size", size)
 
     def decoder(self) -> Decoder:
-        """A decoder for one connection."""
         return _FixedDecoder(self.size)
 
     def encode(self, data: Any) -> bytes:
-        """The frame, which must have that size."""
         frame = _require_bytes(data)
         if len(frame) != self.size:
             raise FrameError(f"a frame has {self.size} bytes here, and not {len(frame)}")
         return frame
 
 
-class _FixedDecoder:
-    __slots__ = ("_kept", "_size")
+class _FixedDecoder(_Keeping):
+    __slots__ = ("_size",)
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self._size = size
-        self._kept = bytearray()
 
     def feed(self, data: bytes) -> Iterable[bytes]:
+        return (data,) if not self._kept and len(data) == self._size else super().feed(data)
+
+    def _cut(self) -> list[bytes]:
         size, kept = self._size, self._kept
-        if not kept and len(data) == size:
-            return (data,)
-        kept += data
         whole = len(kept) - len(kept) % size
         frames = [bytes(kept[start : start + size]) for start in range(0, whole, size)]
         del kept[:whole]
         return frames
 
-    def finish(self) -> Iterable[bytes]:
-        if self._kept:
-            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} of {self._size} bytes")
-        return ()
+    def _of(self) -> str:
+        return f"of {self._size} bytes"
 
 
 class Custom(Framing):
@@ -304,39 +306,27 @@ class Custom(Framing):
         self.max_size = _require_size("max_size", max_size)
 
     def decoder(self) -> Decoder:
-        """A decoder for one connection."""
         return _CustomDecoder(self._decode, self.max_size)
 
     def encode(self, data: Any) -> bytes:
-        """What your function makes of it."""
         return _require_bytes(data if self._encode is None else self._encode(data))
 
 
-class _CustomDecoder:
-    __slots__ = ("_decode", "_kept", "_max_size")
+class _CustomDecoder(_Keeping):
+    __slots__ = ("_decode", "_max_size")
 
     def __init__(self, decode: Callable[[bytearray], Iterable[Any]], max_size: int) -> None:
+        super().__init__()
         self._decode = decode
-        self._kept = bytearray()
         self._max_size = max_size
-
-    def feed(self, data: bytes) -> Iterable[Any]:
-        self._kept += data
-        return self._cut()
 
     def _cut(self) -> Iterator[Any]:
         yield from self._decode(self._kept)
         if len(self._kept) > self._max_size:
             raise FrameTooLarge(len(self._kept), self._max_size)
 
-    def finish(self) -> Iterable[Any]:
-        if self._kept:
-            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} bytes of it")
-        return ()
-
 
 def framing_of(given: Any) -> Framing:
-    """A framing, given as one or by its name."""
     if given is None or given == "raw":
         return RAW
     if given == "lines":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -11,12 +11,55 @@ from urllib.parse import parse_qsl
 from greenroom.actor.messaging.ref import Request
 from greenroom.errors import BadArgument, HttpError
 from greenroom.meta.sockets.messages import Connected
-from greenroom.meta.web.headers import Headers
 
 if TYPE_CHECKING:
     Body = bytes | str | AsyncIterable[bytes | str] | Iterable[bytes | str] | None
 
-__all__ = ["HttpRequest", "HttpResponse", "WebSocketConnected", "response_of"]
+__all__ = ["Headers", "HttpRequest", "HttpResponse", "WebSocketConnected", "response_of"]
+
+
+class Headers(Mapping[str, str]):
+    """Headers by name, in any case; of several with one name the values are joined with commas, as HTTP has it.
+
+    >>> headers = Headers([("Content-Type", "text/plain"), ("Accept", "a"), ("accept", "b")])
+    >>> headers["content-type"], headers.get("ACCEPT"), headers.all("accept"), "Host" in headers
+    ('text/plain', 'a, b', ['a', 'b'], False)
+    """
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self._pairs = [(name.lower(), value) for name, value in pairs]
+
+    def __getitem__(self, name: str) -> str:
+        found = self.all(name)
+        if not found:
+            raise KeyError(name)
+        return ", ".join(found)
+
+    def all(self, name: str) -> list[str]:
+        """The values of all headers with this name, in their order."""
+        wanted = name.lower()
+        return [value for one, value in self._pairs if one == wanted]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(one == name.lower() for one, _ in self._pairs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for name, _ in self._pairs))
+
+    def __len__(self) -> int:
+        return len({name for name, _ in self._pairs})
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """All of them, in their order."""
+        return list(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._pairs!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Headers, (self._pairs,)
 
 
 @dataclass(slots=True)
@@ -72,7 +115,7 @@ class HttpRequest(Request[HttpResponse]):
         return dict(parse_qsl(self.query_string, keep_blank_values=True))
 
     def json(self) -> Any:
-        """Its body, which is JSON; `HttpError(400)` if it is not."""
+        """The body, decoded; `HttpError(400)` if it is no JSON."""
         try:
             return json.loads(self.body)
         except ValueError as exc:
@@ -88,7 +131,6 @@ class WebSocketConnected(Connected):
 
 
 def response_of(reply: object) -> HttpResponse:
-    """What an actor answered, as a response."""
     if isinstance(reply, HttpResponse):
         return reply
     if reply is None:

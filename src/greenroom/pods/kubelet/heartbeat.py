@@ -1,7 +1,7 @@
 """A kubelet's heartbeat: others can see whether its thread goes on, without asking it.
 
-The kubelet notes the time several times per interval, on its own thread. Nobody is told; whoever wants to know looks.
-A thread that sleeps on its bell wakes for that, which costs a few microseconds a second.
+The kubelet notes the time several times per interval, on its own thread, and others look when they want to know. A
+thread that sleeps on its bell wakes for that, which costs a few microseconds a second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Heartbeat(Frozen):
 
 
 class Heart:
-    """Beats on the kubelet's thread; not in a simulation, where no thread is ever held up."""
+    """Beats on the kubelet's thread, if that is a real one, which a handler may hold up."""
 
     def __init__(self, loop: Loop, interval: float) -> None:
         self._loop = loop
@@ -53,7 +53,7 @@ class Heart:
 
     def begin(self) -> None:
         """Beat from now on. On the kubelet's thread, as `end`."""
-        if self._loop.director is None:
+        if self._loop.world.is_real:
             self._beat(asyncio.get_running_loop())
 
     def _beat(self, aio: asyncio.AbstractEventLoop) -> None:
@@ -62,7 +62,6 @@ class Heart:
         self._handle = aio.call_later(self._interval / _BEATS, self._beat, aio)
 
     def end(self) -> None:
-        """Beat no more."""
         self._last = None
         if self._handle is not None:
             self._handle.cancel()
@@ -77,7 +76,7 @@ class Heart:
         return Heartbeat(age, self._interval, None if hand is None else hand.name())
 
     def says(self) -> str:
-        """What there is to say to somebody who waits for the kubelet in vain."""
+        """What to tell a sender that has waited for the kubelet in vain."""
         seen = self.look()
         if seen is None or not seen.is_late:
             return ""

@@ -8,31 +8,30 @@ each its turn; when nothing is left to do, the thread sleeps until a bell is run
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.failure.engine import Delayed, RestartEngine, Status
 from greenroom.actor.failure.reports import when
-from greenroom.actor.life.restarting import start_again
 from greenroom.errors import ActorTerminated, Fatal, PodRestartLimit, SystemStopped
 from greenroom.errors.base import add_note, counted, in_words
 from greenroom.exits import SHUTDOWN, ExitReason
-from greenroom.pods.kubelet.notices import Decision, OuterEnds, PodEnded, PodStarted, RestartDue, Verdict
-from greenroom.pods.manifest.phases import PodPhase
+from greenroom.pods.kubelet.podrecord import Decision, PodEnded, PodPhase, PodStarted, Verdict
 from greenroom.pods.manifest.settings import ThreadModel
-from greenroom.policy.backoff import next_delay
-from greenroom.policy.intensity import Window, elapsed
+from greenroom.policy.backoff import elapsed
+from greenroom.policy.limits import Window
 from greenroom.policy.plan import wants_restart
 from greenroom.runtimelog import RuntimeLog
-from greenroom.supervision.childrecord import RestartDueAlarm
 from greenroom.system.ending.report import Phase
-from greenroom.system.loops.cores import keep_on_core
+from greenroom.system.eventloop import keep_on_core
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from greenroom.pods.assembly import Assembly
     from greenroom.pods.kubelet.podrecord import PodRecord
-    from greenroom.pods.kubelet.ports import TroupeParts
 
 __all__ = ["Kubelet"]
 
@@ -47,7 +46,7 @@ class Kubelet(Actor):
 
     __greenroom_stays_on_loop__: ClassVar[bool] = True
 
-    def __init__(self, troupe: TroupeParts) -> None:
+    def __init__(self, troupe: Assembly) -> None:
         self._troupe = troupe
         self._config = troupe.config
         self._pods = troupe.pods
@@ -56,7 +55,6 @@ class Kubelet(Actor):
         # Whether the kubelet above has been told of that.
         self._has_told = False
         self._window = Window(troupe.config.max_restarts, troupe.config.within)
-        self._alarms: dict[str, RestartDueAlarm] = {}
 
     # -- its own life
 
@@ -67,25 +65,29 @@ class Kubelet(Actor):
         self._troupe.heart.begin()
 
     def pre_stop(self) -> None:
-        """The troupe ends: nobody is to wait for a restart that does not come."""
+        """The troupe ends: no sender is to wait for a restart that does not come."""
         self._troupe.let_all_go("is being shut down")
         if self._troupe.outer is not None and self._ended is None:
             self._troupe.outer.enter(PodPhase.TERMINATING)
 
     def post_stop(self) -> None:
-        """Nothing is decided any more. If it was not the troupe's end, it is now: nobody looks after the pods."""
+        """Nothing is decided any more. If it was not the troupe's end, it is now, for want of a kubelet."""
         self._troupe.heart.end()
-        self._cancel_alarms()
+        self._cancel_restarts()
         self._troupe.let_all_go("has ended")
-        if self._troupe.outer is not None and self._troupe.outer.status.phase is PodPhase.TERMINATING:
+        if self._troupe.outer is not None and self._troupe.outer.shown.phase is PodPhase.TERMINATING:
             self._troupe.outer.enter(PodPhase.COMPLETED)
         if not self._is_stopping():
             self.ctx.system.fail(ActorTerminated(self.ctx.self, "it is the kubelet, and was ended from outside"))
 
-    def _cancel_alarms(self) -> None:
-        for alarm in self._alarms.values():
-            alarm.cancel()
-        self._alarms.clear()
+    @cached_property
+    def _engine(self) -> RestartEngine[PodRecord]:
+        cell = self.ctx.cell
+        return RestartEngine(cell.loop, self._decide, cell.notify)
+
+    def _cancel_restarts(self) -> None:
+        for pod in self._pods.values():
+            pod.cancel_restart()
 
     def _is_stopping(self) -> bool:
         """Whether nothing is restarted any more. While the troupe drains, it is: for the messages that wait."""
@@ -93,58 +95,54 @@ class Kubelet(Actor):
         return phase not in (Phase.RUNNING, Phase.DRAINING)
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What observers see of it."""
         return {
-            "pods": {name: str(pod.status) for name, pod in self._pods.items()},
-            "restarts": {name: pod.status.restarts for name, pod in self._pods.items()},
+            "pods": {name: str(pod.shown) for name, pod in self._pods.items()},
+            "restarts": {name: pod.shown.restarts for name, pod in self._pods.items()},
         }
 
     # -- what becomes of pods
 
     def receive(self, message: object) -> object:
-        """A notice about a pod."""
         if isinstance(message, PodEnded):
-            pod = message.pod
-            if message.gone is not None:
-                if pod.ref is None or pod.ref._cell is not message.gone:
-                    return None  # that was in an earlier life of its troupe
-                pod.has_gone = True
-            if self._ended is not None:
-                pod.has_gone = pod.has_gone or pod.is_nested
-                self._see_whether_all_are_gone()
-            else:
-                self._pod_ended(message.pod, message.reason, message.alone)
+            self._pod_ended(message.pod, message)
         elif isinstance(message, PodStarted):
             message.pod.running_since = self.ctx.now()
-            if self._troupe.outer is not None and all(pod.status.phase in _UP for pod in self._pods.values()):
+            self._engine.running(message.pod)
+            if self._troupe.outer is not None and all(pod.shown.phase in _UP for pod in self._pods.values()):
                 self._troupe.outer.troupe_runs()
         elif isinstance(message, Verdict):
             self._outer_has_decided(message.decision)
-        elif isinstance(message, OuterEnds):
-            if self._ended is None:
-                self._end_all(None, None)
-            else:  # it has ended before, and waits for a decision that does not come
-                self._has_told = False
-                self._see_whether_all_are_gone()
-        elif isinstance(message, RestartDue):
-            alarm = self._alarms.get(message.pod.name)
-            if alarm is not None and alarm.notice is message and not self._is_stopping():
-                del self._alarms[message.pod.name]
-                self._restart(message.pod)
+        elif isinstance(message, Delayed):
+            if not self._is_stopping():
+                self._engine.rung(message)
         else:
             return UNHANDLED
         return None
 
-    def _pod_ended(self, pod: PodRecord, reason: ExitReason, alone: bool) -> None:
-        if pod.is_over:
+    def _pod_ended(self, pod: PodRecord, ended: PodEnded) -> None:
+        if ended.gone is not None and (pod.ref is None or pod.ref._cell is not ended.gone):
+            return  # that was in an earlier life of its troupe
+        if self._ended is not None:
+            if ended.gone is not None or pod.is_nested:
+                self._engine.gone(pod)
+            self._see_whether_all_are_gone()
+        elif pod.is_over:
+            if ended.gone is not None:
+                self._engine.gone(pod)
             self._see_whether_all_are_over()
-            return
-        if alone:
-            pod.enter(PodPhase.FAILED if reason.abnormal else PodPhase.COMPLETED, reason.cause)
-            pod.needs_supervisor = True
-        alarm = self._alarms.pop(pod.name, None)
-        if alarm is not None:
-            alarm.cancel()
+        else:
+            if ended.alone:
+                pod.enter(PodPhase.FAILED if ended.reason.abnormal else PodPhase.COMPLETED, ended.reason.cause)
+                pod.is_alone = True
+            if ended.gone is not None:
+                self._engine.gone(pod, ended.reason, by_itself=True)
+            else:
+                self._engine.rested(pod, ended.reason)
+            self._engine.go_on()
+
+    def _decide(self, pod: PodRecord) -> None:
+        reason = pod.reason
+        assert reason is not None
         if self._is_stopping():
             self._end_pod(pod, f"it has {_in_words(reason)} while its troupe was ending", reason)
         elif not self._is_to_come_back(pod, reason):
@@ -155,7 +153,7 @@ class Kubelet(Actor):
             self._restart_later(pod, reason)
 
     def _is_to_come_back(self, pod: PodRecord, reason: ExitReason) -> bool:
-        if isinstance(reason.cause, Fatal) or (pod.needs_supervisor and not _rests(pod)):
+        if isinstance(reason.cause, Fatal) or (pod.is_alone and not pod.has_actors()):
             return False
         if pod.is_nested and reason.abnormal and not pod.pod.watch:
             return False
@@ -164,28 +162,10 @@ class Kubelet(Actor):
     def _restart_later(self, pod: PodRecord, reason: ExitReason) -> None:
         since, pod.running_since = pod.running_since, None
         ran = None if since is None else elapsed(since, self.ctx.now())
-        backoff = self._config.backoff
-        chance = self.ctx.system.random.random() if backoff is not None and backoff.jitter else 0.5
-        delay, pod.streak = next_delay(backoff, pod.streak, ran, self._config.within, chance)
+        delay = pod.delays.next(self._config.backoff, ran, self._config.within, self.ctx.system.random)
         words = f"the pod {pod.slot.name} is restarted {when(delay)}"
-        if delay <= 0.0:
-            self._restart(pod, words)
-        else:
-            self._tell(pod, Verdict(pod, Decision.WAIT, words, delay))
-            cell = self.ctx.cell
-            self._alarms[pod.name] = RestartDueAlarm(cell, cell.loop.now() + delay, RestartDue(pod))
-
-    def _restart(self, pod: PodRecord, words: str = "") -> None:
-        if pod.needs_supervisor and pod.ref is not None:
-            pod.needs_supervisor = False
-            pod.enter(PodPhase.PENDING, restarts=1)
-            pod.ref._cell.order(start_again)
-        else:
-            self._tell(pod, Verdict(pod, Decision.RESTART, words))
-
-    def _tell(self, pod: PodRecord, verdict: Verdict) -> None:
-        if pod.ref is not None and not pod.needs_supervisor:
-            pod.ref._cell.notify(verdict)
+        pod.tell_supervisor(Verdict(pod, Decision.WAIT, words, delay))
+        self._engine.restart(pod, delay)
 
     def _let_go(self, pod: PodRecord, reason: ExitReason) -> None:
         """The pod does not come back. With a MAIN pod, or the last one of all, the troupe has come to its end."""
@@ -198,21 +178,22 @@ class Kubelet(Actor):
             # First, so that the others know why it is gone.
             self._end_all(reason.cause if reason.abnormal else None, pod.name)
             if self._troupe.outer is not None:
-                return  # all its pods end, and whoever is above decides whether they come back
+                return  # all its pods end, and the kubelet above decides whether they come back
         self._end_pod(pod, why, reason)
         self._see_whether_all_are_over()
 
     def _end_pod(self, pod: PodRecord, why: str, reason: ExitReason, remedy: str = "") -> None:
-        pod.is_over = True
+        if pod.status is not Status.STOPPED:
+            pod.status = Status.ENDING
         _log.info("the pod %s is gone: %s", pod.slot.name, why)
         pod.slot.let_go(why, reason.cause)
-        if pod.ref is None or not pod.ref.is_alive:
+        if not pod.has_actors():
             pod.slot.clear_on_loop("its pod is gone")
-        elif pod.needs_supervisor:
-            cell = pod.ref._cell
-            cell.loop.host.request_end(cell, SHUTDOWN)
+        elif pod.is_alone:
+            _end_supervisor(pod)
         else:
-            self._tell(pod, Verdict(pod, Decision.LET_GO, f"the pod {pod.slot.name} is not restarted", remedy=remedy))
+            words = f"the pod {pod.slot.name} is not restarted"
+            pod.tell_supervisor(Verdict(pod, Decision.LET_GO, words, remedy=remedy))
 
     def _give_up(self, pod: PodRecord, reason: ExitReason) -> None:
         """One restart too many: the troupe has failed."""
@@ -222,7 +203,7 @@ class Kubelet(Actor):
         remedy = "Find out why it fails, or raise `max_restarts` or `within` in KubeletConfig"
         if self._troupe.outer is None or not self._troupe.outer.pod.watch:
             self._end_pod(pod, why, reason, remedy)
-        else:  # whoever watches may bring it up again
+        else:  # the troupe that watches may bring it up again
             _log.error("the pod %s: %s. %s", pod.slot.name, why, remedy)
         cause = reason.cause
         if cause is None:
@@ -245,54 +226,53 @@ class Kubelet(Actor):
             return
         self._ended = cause, pod
         self._has_told = False
-        self._cancel_alarms()
-        self._troupe.let_senders_wait(False)
+        self._cancel_restarts()
+        self._troupe.has_ended = True
         for one in self._pods.values():
-            one.is_revived = True
             why = f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}"
             one.slot.withdraw(why, wake=True)
             if one.is_nested:
-                self._end_troupe_within(one)
-            elif one.ref is not None and not one.has_gone:
-                cell = one.ref._cell
-                cell.loop.host.request_end(cell, SHUTDOWN)
+                one.tell_supervisor(Verdict(one, Decision.END))
+            elif one.ref is not None and one.status is not Status.STOPPED:
+                _end_supervisor(one)
         self._see_whether_all_are_gone()
 
-    def _end_troupe_within(self, pod: PodRecord) -> None:
-        pod.has_gone = pod.ref is None or not pod.ref.is_alive
-        if pod.ref is not None and not pod.has_gone:
-            pod.ref._cell.notify(OuterEnds(pod))
-
     def _see_whether_all_are_gone(self) -> None:
-        if self._ended is not None and not self._has_told and all(pod.has_gone for pod in self._pods.values()):
+        all_are_gone = all(pod.status is Status.STOPPED for pod in self._pods.values())
+        if self._ended is not None and not self._has_told and all_are_gone:
             self._has_told = True
-            cause, pod = self._ended
-            self._troupe.ends(cause, pod)
+            self._troupe.ends(*self._ended)
 
     def _outer_has_decided(self, decision: Decision) -> None:
-        if self._ended is None or self._troupe.outer is None or decision is Decision.WAIT:
+        if self._troupe.outer is None:
             return
-        if decision is Decision.RESTART:
+        if decision is Decision.END and self._ended is None:
+            self._end_all(None, None)
+        elif decision is Decision.END:  # it has ended before, and waits for a decision that does not come
+            self._has_told = False
+            self._see_whether_all_are_gone()
+        elif decision is Decision.RESTART and self._ended is not None:
             self._ended = None
-            self._troupe.let_senders_wait(True)
+            self._troupe.has_ended = False
             self._window = Window(self._config.max_restarts, self._config.within)
             self._troupe.outer.enter(PodPhase.PENDING, restarts=1)
             for pod in self._pods.values():
                 pod.begin_again()
                 with suppress(SystemStopped):  # its own end comes next
                     self._troupe.bring_up(pod)
-            return
-        # The kubelet stays: when the troupe above is brought up again, so is this one.
-        for pod in self._pods.values():
-            pod.is_over = True
-            pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
-            pod.slot.clear_on_loop("its pod is gone")
-            if pod.is_nested:
-                self._tell(pod, Verdict(pod, Decision.LET_GO))
+        elif decision is Decision.LET_GO and self._ended is not None:
+            # The kubelet stays: when the troupe above is brought up again, so is this one.
+            for pod in self._pods.values():
+                pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
+                pod.slot.clear_on_loop("its pod is gone")
+                if pod.is_nested:
+                    pod.tell_supervisor(Verdict(pod, Decision.LET_GO))
 
 
-def _rests(pod: PodRecord) -> bool:
-    return pod.ref is not None and pod.ref.is_alive
+def _end_supervisor(pod: PodRecord) -> None:
+    assert pod.ref is not None
+    cell = pod.ref._cell
+    cell.loop.host.request_end(cell, SHUTDOWN)
 
 
 def _in_words(reason: ExitReason) -> str:

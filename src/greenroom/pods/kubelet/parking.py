@@ -14,21 +14,19 @@ from inspect import isawaitable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from greenroom._core.timing.timers import Alarm
 from greenroom.actor.failure.reports import FailureSource
-from greenroom.actor.messaging.timers import set_alarm
 from greenroom.actor.records.record import ActorRecord
-from greenroom.actor.records.states import State
+from greenroom.actor.records.states import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.scheduler.poller import Poller
+    from greenroom._core.timing.timers import ScheduledCall
 
 __all__ = ["Park", "Parking", "parks"]
 
-_RUNNING = State.RUNNING.code
+_RUNNING = int(Stage.RUNNING)
 
 
 class Park(Enum):
@@ -45,52 +43,19 @@ def parks(actor: object) -> bool:
     return callable(getattr(actor, "park", None))
 
 
-class Parking:
-    """Calls `park` of the actors of one pod. On their loop's thread."""
-
-    def __init__(self, poller: Poller, is_ending: Callable[[], bool]) -> None:
-        self._poller = poller
-        self._is_ending = is_ending
-        self._places: list[_Place] = []
-
-    def add(self, cell: Cell) -> None:
-        """Call `park` of this actor from now on."""
-        place = _Place(cell, self._is_ending)
-        self._places.append(place)
-        after_tick = self._poller.after_tick
-        if not isinstance(after_tick, _AfterTick):
-            after_tick = self._poller.after_tick = _AfterTick(after_tick)
-        after_tick.places.append(place)
-        cell.order(place)
-
-    def end(self) -> None:
-        """Call it of nobody."""
-        places, self._places = self._places, []
-        after_tick = self._poller.after_tick
-        for place in places:
-            place.forget()
-            if isinstance(after_tick, _AfterTick):
-                after_tick.places.remove(place)
-        if isinstance(after_tick, _AfterTick) and not after_tick.places:
-            self._poller.after_tick = after_tick.before
-
-
 class _AfterTick:
-    """What is called after each tick of a loop: all that park there, of whichever pod."""
+    """Called after each tick of a loop: looks at all that park there, of any pod."""
 
-    def __init__(self, before: Callable[[], object] | None) -> None:
-        self.before = before
-        self.places: list[_Place] = []
+    def __init__(self) -> None:
+        self.parkings: list[Parking] = []
 
     def __call__(self) -> None:
-        if self.before is not None:
-            self.before()
-        for place in list(self.places):
-            place.look()
+        for parking in list(self.parkings):
+            parking.look()
 
 
-class _Place(FailureSource):
-    """One actor that parks, and the order to do so."""
+class Parking(FailureSource):
+    """Calls `park` of one actor until `end`; also the order to do so. On its loop's thread."""
 
     __slots__ = ("_alarm", "_cell", "_handled", "_is_called", "_is_ending", "_wants_more")
 
@@ -102,13 +67,26 @@ class _Place(FailureSource):
         self._handled = -1
         self._is_called = True
         self._wants_more = False
-        self._alarm: _ParkAlarm | None = None
+        self._alarm: ScheduledCall | None = None
+        poller = cell.loop.host.poller
+        if poller.after_tick is None:
+            poller.after_tick = _AfterTick()
+        poller.after_tick.parkings.append(self)
+        cell.order(self)
+
+    def end(self) -> None:
+        """Call it no more."""
+        self._cancel_alarm()
+        poller = self._cell.loop.host.poller
+        poller.after_tick.parkings.remove(self)
+        if not poller.after_tick.parkings:
+            poller.after_tick = None
 
     def look(self) -> None:
         """Have it called, if it is its time."""
         cell = self._cell
         record = cell.record
-        if self._is_called or not isinstance(record, ActorRecord) or record.state != _RUNNING:
+        if self._is_called or not isinstance(record, ActorRecord) or record.stage != _RUNNING:
             return
         if not cell.idle or cell.task is not None:
             return  # it has something to do before
@@ -125,9 +103,9 @@ class _Place(FailureSource):
 
     def __call__(self, cell: Cell) -> object:
         self._is_called = False
-        self.forget()
+        self._cancel_alarm()
         record = cell.record
-        if not isinstance(record, ActorRecord) or record.state != _RUNNING or not parks(cell.subject):
+        if not isinstance(record, ActorRecord) or record.stage != _RUNNING or not parks(cell.subject):
             return None
         self._handled = cell.handled
         self._wants_more = False
@@ -147,31 +125,15 @@ class _Place(FailureSource):
         elif isinstance(said, int | float) and not isinstance(said, bool) and said >= 0:
             if said == inf:
                 return  # not before the next message
-            self._alarm = _ParkAlarm(self._cell, self._cell.loop.now() + said, self)
+            self._alarm = self._cell.loop.call_later(said, self._ring)
         elif said is not None and said is not Park.IDLE:
             raise TypeError(f"park() returned {said!r}: it must be Park.IDLE, Park.BUSY, a number of seconds, or None")
 
-    def forget(self) -> None:
-        """Do not call it by the clock."""
+    def _cancel_alarm(self) -> None:
         if self._alarm is not None:
-            self._alarm.disarm(self._cell.loop.timers)
+            self._alarm.cancel()
             self._alarm = None
 
-    def ring(self) -> None:
-        """Its time has come."""
+    def _ring(self) -> None:
         self._alarm = None
         self._wants_more = True
-
-
-class _ParkAlarm(Alarm):
-    """Rings when an actor wants to be called again."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, cell: Cell, deadline: float, place: _Place) -> None:
-        self._place = place
-        set_alarm(cell.loop, self, deadline)
-
-    def ring(self, admission: object) -> None:
-        """The time has come."""
-        self._place.ring()

@@ -1,145 +1,288 @@
-"""A kubelet's record of one pod: what was declared, where it is, and what phase it is in."""
+"""A kubelet's record of one pod: its phase, where it is, and what is told to and fro about it.
+
+>>> can_follow(PodPhase.PENDING, PodPhase.RUNNING), can_follow(PodPhase.COMPLETED, PodPhase.RUNNING)
+(True, False)
+>>> print(PodStatus(PodPhase.FAILED, ValueError("bad")))
+failed: ValueError: bad
+"""
 
 from __future__ import annotations
 
+from enum import Enum
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
+from greenroom.actor.failure.engine import Member, Status
+from greenroom.actor.failure.reports import FailureSource
+from greenroom.actor.life.restarting import start_again
 from greenroom.actor.records.restartstate import restart_state_of
+from greenroom.errors.base import in_words
 from greenroom.exits import NORMAL, ExitKind, ExitReason
-from greenroom.pods.kubelet.notices import PodEnded, PodNotice, PodStarted
-from greenroom.pods.manifest.phases import PodPhase, PodStatus, can_follow
-from greenroom.policy.backoff import Streak
+from greenroom.frozen import Frozen
+from greenroom.policy.backoff import Delays
+from greenroom.policy.directives import OnRestart
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.observerhooks import ObserverHooks
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.pods.assembly import ActorFactory, Assembly
     from greenroom.pods.manifest.pod import Pod
-    from greenroom.pods.service.registry import PodSlot
+    from greenroom.pods.service.slot import PodSlot
 
-__all__ = ["PodActorFactory", "PodRecord"]
-
-
-class PodActorFactory(Protocol):
-    """What makes an actor of a pod."""
-
-    def __call__(self) -> Any:
-        """Make it afresh."""
-        ...
-
-    def stand_for(self, ref: ActorRef) -> None:
-        """It is made for this one."""
-        ...
+__all__ = [
+    "Decision",
+    "PodEnded",
+    "PodNotice",
+    "PodPhase",
+    "PodRecord",
+    "PodStarted",
+    "PodStatus",
+    "Verdict",
+    "can_follow",
+]
 
 
-class PodRecord:
-    """One pod. It is also what the runtime asks about the end of the pod's own supervisor."""
+class PodPhase(Enum):
+    """The phase of a pod's life. A restarted pod is PENDING again until it runs."""
 
-    def __init__(self, pod: Pod, slot: PodSlot, hooks: ObserverHooks, stop_timeout: float) -> None:
+    PENDING = "pending"
+    """The pod is declared, and does not run yet; or it is about to be restarted."""
+    RUNNING = "running"
+    """Its actors handle messages."""
+    TERMINATING = "terminating"
+    """The pod was told to stop, and is stopping its actors."""
+    COMPLETED = "completed"
+    """Its actors have ended by themselves, or because it was told to stop."""
+    FAILED = "failed"
+    """One of its actors has failed."""
+
+
+_NEXT = {
+    PodPhase.PENDING: (PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAILED, PodPhase.TERMINATING),
+    PodPhase.RUNNING: (PodPhase.COMPLETED, PodPhase.FAILED, PodPhase.TERMINATING),
+    PodPhase.TERMINATING: (PodPhase.COMPLETED, PodPhase.FAILED),
+    PodPhase.COMPLETED: (PodPhase.PENDING,),
+    PodPhase.FAILED: (PodPhase.PENDING, PodPhase.TERMINATING),
+}
+
+
+def can_follow(phase: PodPhase, after: PodPhase) -> bool:
+    return after in _NEXT[phase]
+
+
+class PodStatus(Frozen):
+    """A pod's phase; for one that has failed, why; and how often it was restarted."""
+
+    __slots__ = ("phase", "reason", "restarts")
+
+    phase: PodPhase
+    reason: BaseException | None
+    restarts: int
+
+    def __init__(self, phase: PodPhase, reason: BaseException | None = None, restarts: int = 0) -> None:
+        self._set(phase, reason, restarts)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its actors have ended. It may be restarted."""
+        return self.phase in (PodPhase.COMPLETED, PodPhase.FAILED)
+
+    def __str__(self) -> str:
+        return self.phase.value if self.reason is None else f"{self.phase.value}: {in_words(self.reason)}"
+
+
+# -- what a kubelet and the supervisors of its pods tell one another
+
+
+class PodNotice(FailureSource):
+    """A notice about one pod."""
+
+    __slots__ = ("pod",)
+
+    def __init__(self, pod: PodRecord) -> None:
+        self.pod = pod
+
+    def __str__(self) -> str:
+        return f"over the pod {self.pod.name!r}"
+
+
+class PodStarted(PodNotice):
+    """The pod runs."""
+
+    __slots__ = ()
+
+
+class PodEnded(PodNotice):
+    """The pod's actors have ended, or one of them has; `alone` if its supervisor has ended too.
+
+    `gone` is the cell of a supervisor that has ended for good: the pod may have another one by now.
+    """
+
+    __slots__ = ("alone", "gone", "reason")
+
+    def __init__(self, pod: PodRecord, reason: ExitReason, alone: bool = False, gone: Cell | None = None) -> None:
+        super().__init__(pod)
+        self.reason = reason
+        self.alone = alone
+        self.gone = gone
+
+
+class Decision(Enum):
+    """What a kubelet has decided about a pod."""
+
+    WAIT = "wait"
+    """The pod is restarted, but not now."""
+    RESTART = "restart"
+    LET_GO = "let go"
+    END = "end"
+    """To a troupe within: that above comes to its end, and this one ends first."""
+
+
+class Verdict(PodNotice):
+    """What becomes of the pod, also in words; and in how many seconds, if it is to wait."""
+
+    __slots__ = ("acts_in", "decision", "remedy", "words")
+
+    def __init__(
+        self, pod: PodRecord, decision: Decision, words: str = "", acts_in: float = 0.0, remedy: str = ""
+    ) -> None:
+        super().__init__(pod)
+        self.decision = decision
+        self.words = words
+        self.acts_in = acts_in
+        self.remedy = remedy
+
+
+class PodRecord(Member):
+    """One pod. Also what the runtime asks about the end of the pod's own supervisor: the `ChildSupervisor` of that.
+
+    `status` says how far its kubelet is with it: ENDING from the decision that the pod does not come back, STOPPED when
+    its supervisor has ended for good, or the troupe that it is. Only the kubelet's thread writes it.
+    """
+
+    def __init__(self, pod: Pod, slot: PodSlot, troupe: Assembly) -> None:
+        super().__init__(Status.STARTING)
         self.pod = pod
         self.name = pod.name
         self.slot = slot
-        # Seconds that each of its actors has to stop.
-        self.stop_timeout = stop_timeout
-        self._hooks = hooks
-        # How its actors are made, by name; set when the troupe is wired.
-        self.factories: dict[str, PodActorFactory] = {}
-        # The cell of the kubelet, and the ref of the pod's supervisor.
-        self.kubelet: Cell | None = None
+        self.troupe = troupe
+        # How its actors are made, by name, set when the troupe is wired. None for a pod that is a troupe.
+        self.factories: dict[str, ActorFactory] = {}
+        # The pod's supervisor; the kubelet of one that is a troupe.
         self.ref: ActorRef | None = None
         # The dispatcher of its actors, if they have one of their own.
         self.dispatcher: str | None = None
         self._lock = Lock()
-        # Written under the lock.
-        self.status = PodStatus(PodPhase.PENDING)
+        # What others see of it. Written under the lock.
+        self.shown = PodStatus(PodPhase.PENDING)
         # Since when it runs, and its restarts in a row. The kubelet's.
         self.running_since: float | None = None
-        self.streak = Streak()
-        # Whether it will not come back; and whether its supervisor has ended with it.
-        self.is_over = False
-        self.needs_supervisor = False
-        # Whether its supervisor has ended for good, as far as the kubelet knows.
-        self.has_gone = False
-        # Whether its whole troupe has failed, and may be brought up again.
-        self.is_revived = False
+        self.delays = Delays()
+        # Whether its supervisor has ended with it, so that both are started again. The kubelet's.
+        self.is_alone = False
 
     @property
     def is_nested(self) -> bool:
         """Whether the pod is a troupe."""
         return not self.factories
 
-    def belong_to_troupe(self, kubelet: ActorRef) -> None:
-        """The pod is a troupe, with this kubelet."""
-        self.ref = kubelet
+    @property
+    def is_over(self) -> bool:
+        """Whether the pod will not come back."""
+        return self.status in (Status.ENDING, Status.STOPPED)
+
+    def enter(self, phase: PodPhase, reason: BaseException | None = None, restarts: int = 0) -> bool:
+        """Go on to a phase; False when it is not one that can follow. From any thread."""
+        with self._lock:
+            if not can_follow(self.shown.phase, phase):
+                return False
+            shown = self.shown = PodStatus(phase, reason, self.shown.restarts + restarts)
+        hooks = self.slot.loop.hooks
+        if hooks.pod_changed:
+            hooks.emit("pod_changed", self.slot.name, shown)
+        return True
+
+    def conclude(self) -> None:
+        """Nothing more becomes of it: it has ended, unless something holds its thread. From any thread."""
+        if self.shown.phase in (PodPhase.PENDING, PodPhase.RUNNING):
+            self.enter(PodPhase.TERMINATING)
+        if self.shown.phase is PodPhase.TERMINATING and not self.has_actors():
+            self.enter(PodPhase.COMPLETED)
+
+    def has_actors(self) -> bool:
+        """Whether its supervisor, or the troupe's kubelet, is alive."""
+        return self.ref is not None and self.ref.is_alive
+
+    # -- for its kubelet
+
+    def belong_to(self, ref: ActorRef) -> None:
+        """This is the pod's supervisor."""
+        self.ref = ref
+        self.slot.belong_to(ref._cell)
+        restart_state_of(ref._cell.record).supervisor = self
+
+    def start(self) -> bool:
+        """Have the pod start again: its supervisor, if that has ended, or its actors."""
+        self.status = Status.STARTING
+        if self.is_alone and self.ref is not None:
+            self.is_alone = False
+            self.enter(PodPhase.PENDING, restarts=1)
+            self.ref._cell.order(start_again)
+        else:
+            self.tell_supervisor(Verdict(self, Decision.RESTART))
+        return True
+
+    def tell_supervisor(self, verdict: Verdict) -> None:
+        """Tell the pod's supervisor what was decided, unless it has ended."""
+        if self.ref is not None and not self.is_alone:
+            self.ref._cell.notify(verdict)
+
+    def begin_again(self) -> None:
+        """Its whole troupe is brought up again."""
+        self.status, self.unsettled, self.is_alone = Status.STARTING, False, False
+        self.running_since, self.delays = None, Delays()
+        self.slot.revive()
+        with self._lock:
+            self.shown = PodStatus(PodPhase.PENDING, None, self.shown.restarts + 1)
+
+    # -- told by what the pod is; from any thread
+
+    def tell(self, notice: PodNotice) -> None:
+        """Tell the kubelet."""
+        self.troupe.kubelet._cell.notify(notice)
 
     def troupe_runs(self) -> None:
         """All pods of the troupe run."""
         if self.enter(PodPhase.RUNNING):
             self.tell(PodStarted(self))
 
-    def begin_again(self) -> None:
-        """Its whole troupe is brought up again."""
-        self.is_over = self.needs_supervisor = self.is_revived = False
-        self.running_since, self.streak = None, Streak()
-        self.slot.revive()
-        with self._lock:
-            self.status = PodStatus(PodPhase.PENDING, None, self.status.restarts + 1)
-
-    def troupe_ends(self, cause: BaseException | None, pod: str | None) -> None:
-        """The troupe has come to its end: told by its kubelet, when its pods have ended."""
+    def troupe_ends(self, cause: BaseException | None) -> None:
+        """The pods of the troupe have ended."""
         self.enter(PodPhase.COMPLETED if cause is None else PodPhase.FAILED, cause)
         self.tell(PodEnded(self, NORMAL if cause is None else ExitReason.of(cause)))
 
-    def belong_to(self, ref: ActorRef) -> None:
-        """This is the pod's supervisor."""
-        self.has_gone = False
-        self.ref = ref
-        self.slot.belong_to(ref._cell)
-        restart_state_of(ref._cell.record).supervisor = self
-
-    def enter(self, phase: PodPhase, reason: BaseException | None = None, restarts: int = 0) -> bool:
-        """Let it be in a phase from now on; False when it is not one that can follow. From any thread."""
-        with self._lock:
-            if not can_follow(self.status.phase, phase):
-                return False
-            status = self.status = PodStatus(phase, reason, self.status.restarts + restarts)
-        if self._hooks.pod_changed:
-            self._hooks.emit("pod_changed", self.slot.name, status)
-        return True
-
-    def conclude(self) -> None:
-        """Nothing more becomes of it: it has ended, unless something holds its thread. From any thread."""
-        if self.status.phase in (PodPhase.PENDING, PodPhase.RUNNING):
-            self.enter(PodPhase.TERMINATING)
-        if self.status.phase is PodPhase.TERMINATING and (self.ref is None or not self.ref.is_alive):
-            self.enter(PodPhase.COMPLETED)
-
-    def tell(self, notice: PodNotice) -> None:
-        """Tell the kubelet. From any thread."""
-        if self.kubelet is not None:
-            self.kubelet.notify(notice)
-
     # -- asked by the runtime about the pod's supervisor, on that one's thread
 
+    time_to_stop = None
+    on_restart = OnRestart.KEEP
+
     def wants(self, kind: ExitKind) -> bool:
-        """Whether the supervisor is to rest until somebody decides: not when it was told to stop."""
+        """Whether the supervisor is to rest until the kubelet decides: not when it was told to stop."""
         return not self.is_over and kind not in (ExitKind.NORMAL, ExitKind.SHUTDOWN)
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
-        """It has ended, and waits."""
+        """The supervisor has ended, and waits."""
         self.slot.withdraw("its supervisor has failed, and it is being restarted")
         self.tell(PodEnded(self, reason, alone=True))
 
     def running(self, cell: Cell) -> None:
-        """It is running."""
+        """The supervisor runs, and has its actors still to start."""
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
-        """It has ended for good, and the pod with it, unless the whole troupe is to be restarted."""
-        if self.is_revived:
+        """The supervisor has ended for good, and the pod with it, unless the whole troupe may be brought up again."""
+        if self.troupe.has_ended:
             self.slot.withdraw("its troupe has failed")
-            self.tell(PodEnded(self, reason, alone=True, gone=cell))
-            return
-        self.slot.let_go(f"it has ended ({reason})", reason.cause)
-        self.slot.clear("its pod is gone")
+        else:
+            self.slot.let_go(f"it has ended ({reason})", reason.cause)
+            self.slot.clear("its pod is gone")
         self.tell(PodEnded(self, reason, alone=True, gone=cell))

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from greenroom.actor.failure.engine import Operation, Status
 from greenroom.actor.messaging.drain import Drain, clear
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.states import Stage
 from greenroom.errors import SystemStopped
 from greenroom.exits import NORMAL, ExitReason
-from greenroom.pods.kubelet.notices import Decision, PodEnded, PodStarted, Verdict
 from greenroom.pods.kubelet.parking import Parking, parks
-from greenroom.pods.manifest.phases import PodPhase
+from greenroom.pods.kubelet.podrecord import Decision, PodEnded, PodPhase, PodStarted, Verdict
 from greenroom.policy.children import ChildSpec, SupervisorSpec
 from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.base import Operation
-from greenroom.supervision.childrecord import RESTING, STARTING, STOPPED, ChildRecord, Wake
+from greenroom.supervision.childrecord import ChildNotice, ChildRecord, Running, Wake
 from greenroom.supervision.supervisor import Supervisor
 from greenroom.system.ending.report import Phase
 
@@ -37,16 +38,17 @@ CLEARED = "cleared by a restart"
 class PodSupervisor(Supervisor):
     """Starts the actors of one pod, and restarts them together."""
 
-    # Nobody adds children to a pod, or takes one away: it is declared.
+    # No child is added to a pod, or taken away: its actors are declared.
     REQUESTS: ClassVar[tuple[type, ...]] = Supervisor.REQUESTS[2:4]
 
     def __init__(self, pod: PodRecord) -> None:
+        stop_timeout = pod.troupe.system.config.stop_timeout
         children = [
             ChildSpec(
                 name,
                 factory,
                 restart=pod.pod.restart.restart,
-                shutdown=pod.stop_timeout,
+                shutdown=stop_timeout,
                 mailbox=pod.pod.on_restart,
                 dispatcher=pod.dispatcher,
             )
@@ -54,19 +56,21 @@ class PodSupervisor(Supervisor):
         ]
         super().__init__(SupervisorSpec(tuple(children), Scope.ONE_FOR_ALL, intensity=None))
         self._pod = pod
-        self._parking: Parking | None = None
+        self._parkings: list[Parking] = []
+        # Those of its actors, by name; also of one that has ended, until there is another.
+        self._cells: dict[str, Cell] = {}
         # What the kubelet has said about the end that it was told of last; and of which actor that was, if of one.
         self._decision: Decision | None = None
         self._ended: ChildRecord | None = None
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
         """What observers see of the pod."""
-        status = self._pod.status
+        shown = self._pod.shown
         return {
             "pod": self._pod.name,
-            "phase": status.phase.value,
-            "restarts": status.restarts,
-            "reason": None if status.reason is None else repr(status.reason),
+            "phase": shown.phase.value,
+            "restarts": shown.restarts,
+            "reason": None if shown.reason is None else repr(shown.reason),
             "thread": self._pod.pod.thread.value,
             "waiting": self._pod.slot.inbox.queued(),
         }
@@ -77,24 +81,21 @@ class PodSupervisor(Supervisor):
         """Begin to start the actors. The kubelet decides what happens if one cannot."""
         self.ctx.ensure_extras().orderly = True
         for spec in self._spec.children:
-            self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice)
-        self._operation = self._start_all(None)
-        self.ctx.cell.notify(Wake(self))
+            self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
+        self._engine.operation = self._start_all(None)
+        self.ctx.cell.notify(Wake(None))
 
     def pre_stop(self) -> None:
-        """It was told to stop: nothing more is sent to the actors."""
         if not self._pod.is_over:
             self._pod.enter(PodPhase.TERMINATING)
 
     def post_stop(self) -> None:
-        """Nothing is to come any more."""
         super().post_stop()
         self._park(())
-        if self._pod.status.phase is PodPhase.TERMINATING:
+        if self._pod.shown.phase is PodPhase.TERMINATING:
             self._pod.enter(PodPhase.COMPLETED)
 
     def receive(self, message: object) -> object:
-        """A notice about an actor, what the kubelet has decided, or a request."""
         if isinstance(message, Verdict):
             if message.words and self._ended is not None:
                 is_last = message.decision is Decision.LET_GO
@@ -105,23 +106,28 @@ class PodSupervisor(Supervisor):
             return None
         return super().receive(message)
 
+    def _child_notice(self, notice: ChildNotice) -> None:
+        super()._child_notice(notice)
+        if isinstance(notice, Running) and self._pod.shown.phase is PodPhase.RUNNING:
+            self._release()  # it was restarted by itself
+
     def _spawn(self, record: ChildRecord) -> None:
         super()._spawn(record)
+        self._cells[record.spec.name] = record.actor_ref._cell
         factory = self._pod.factories[record.spec.name]
         factory.stand_for(record.actor_ref)
         # What waits for it is handled when its pod mates have been made, too.
-        record.restart_state.is_held_back = True
+        record.restart_state.released_by_supervisor = True
 
     # -- operations
 
-    def _settle(self, record: ChildRecord) -> Operation | None:
+    def _decide(self, record: ChildRecord) -> Operation | None:
         """An actor has ended: on that of the last one, or one that is to come back, the pod has."""
-        reason = record.exit_reason
-        if not reason.abnormal and not wants_restart(record.spec.restart, reason.kind):
-            if any(one.status != STOPPED for one in self._records.values()):
-                return None  # the others go on
-            return self._end_pod(NORMAL, None)
-        return self._end_pod(reason, record)
+        if _ends_pod(record):
+            return self._end_pod(record.exit_reason, record)
+        if any(one.status is not Status.STOPPED for one in self._records.values()):
+            return None  # the others go on
+        return self._end_pod(NORMAL, None)
 
     def _end_pod(self, reason: ExitReason, record: ChildRecord | None) -> Operation:
         """The pod has ended: let its actors rest, and do what the kubelet says."""
@@ -132,8 +138,8 @@ class PodSupervisor(Supervisor):
         pod.enter(PodPhase.FAILED if failed else PodPhase.COMPLETED, reason.cause)
         self._decision, self._ended = None, record
         pod.tell(PodEnded(pod, reason))
-        for_good = record is not None and record.status == STOPPED
-        yield from self._bring_down(self._down_order(record), reason.cause, for_good)
+        for_good = record is not None and record.status is Status.STOPPED
+        yield from self._engine.bring_down(self._down_order(record), reason.cause, for_good)
         while self._decision is None:
             yield
         if self._decision is Decision.RESTART:
@@ -156,46 +162,53 @@ class PodSupervisor(Supervisor):
         if ended is not None:
             pod.enter(PodPhase.PENDING, restarts=1)
         for record in self._records.values():
-            if record.status == RESTING:
-                self._start_again(record)
-            elif record.status == STOPPED:
-                try:
-                    self._spawn_again(record)
-                except SystemStopped:
-                    return  # its own end comes next
-            while record.status == STARTING:
+            try:
+                record.start()
+            except SystemStopped:
+                return  # its own end comes next
+            while record.status is Status.STARTING:
                 yield
-            if record.status in (RESTING, STOPPED) and record.unsettled:
+            if record.unsettled and _ends_pod(record):
                 return  # it could not start: what is done about that comes next
-        if any(record.unsettled for record in self._records.values()):
+        if any(record.unsettled and _ends_pod(record) for record in self._records.values()):
             return  # one of them has ended again while the others started
-        for record in self._records.values():
-            if record.ref is not None and record.ref.is_alive:
-                record.ref._cell.release()
-        pod.slot.publish({str(one.key): one.ref._cell for one in self._records.values() if one.ref is not None})
-        self._park([record.ref._cell for record in self._records.values() if record.ref is not None])
+        pod.slot.publish(self._cells)
         pod.enter(PodPhase.RUNNING)
+        self._release()
         pod.tell(PodStarted(pod))
 
+    def _release(self) -> None:
+        """Release the mailboxes of the actors that run: the notice that one has ended since may be on its way."""
+        running = [cell for cell in self._cells.values() if _runs(cell)]
+        for cell in running:
+            cell.release()
+        self._park(running)
+
     def _park(self, cells: Iterable[Cell]) -> None:
-        """Have those of these called that park, and nobody else any more."""
-        if self._parking is not None:
-            self._parking.end()
-        for cell in cells:
-            if parks(cell.subject) and self._pod.dispatcher is None:
-                if self._parking is None:
-                    self._parking = Parking(self.ctx.cell.loop.host.poller, self._is_ending)
-                self._parking.add(cell)
+        """Have `park` called of those of these that have one, and of no others any more."""
+        for parking in self._parkings:
+            parking.end()
+        parking_here = self._pod.dispatcher is None
+        self._parkings = [Parking(cell, self._is_ending) for cell in cells if parking_here and parks(cell.subject)]
 
     def _is_ending(self) -> bool:
         phase: str = self.ctx.system.phase
         return phase != Phase.RUNNING
 
     def _let_go(self, record: ChildRecord | None) -> Operation:
-        """The pod does not come back."""
-        pod = self._pod
-        pod.is_over = True
-        yield from self._bring_down(self._down_order(record), None, for_good=True)
-        pod.slot.clear("its pod is gone")
+        yield from self._engine.bring_down(self._down_order(record), None, for_good=True)
+        self._pod.slot.clear("its pod is gone")
         cell = self.ctx.cell
         cell.loop.host.request_end(cell, NORMAL)
+
+
+def _ends_pod(record: ChildRecord) -> bool:
+    """Whether the pod ends with this actor, which has ended: the others go on without one that is simply done."""
+    reason = record.exit_reason
+    return reason.abnormal or wants_restart(record.spec.restart, reason.kind)
+
+
+def _runs(cell: Cell) -> bool:
+    """Whether an actor runs, and is not on its way to its end."""
+    record = cell.record
+    return isinstance(record, ActorRecord) and record.stage == Stage.RUNNING

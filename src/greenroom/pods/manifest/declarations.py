@@ -1,34 +1,33 @@
-"""What classes declare of peers, mates and exposed actors, compared with what is there.
+"""What an actor's class says of its peers and pod mates: what it declares, and what its code mentions.
 
 Type checkers hold senders to a declaration: `engine: ServiceHandle[Quote]`. That it is true of the actor they cannot
 see, so it is looked at here. What cannot be told when the class is made (a name that is imported for type checkers
 only, a type variable, a protocol) is left alone.
+
+A mention is `self.peers.engine` or `self.pod.config` in compiled code, so that a wrong name is found when the troupe is
+declared, and not when a handler comes to it. What is reached in other ways (`getattr`, a local variable) is not seen
+here: it is an `AttributeError` when it happens.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
 from abc import ABCMeta
-from collections.abc import Callable
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Never, Union, get_args, get_origin
+from collections.abc import Callable, Iterator
+from inspect import CO_OPTIMIZED, unwrap
+from types import CodeType, FunctionType, NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Final, Never, Union, get_args, get_origin
 
 from greenroom.actor.api.actor import Actor
-from greenroom.pods.manifest.factories import actor_class_of, is_troupe
 from greenroom.pods.manifest.handles import Handles
+from greenroom.pods.manifest.pod import actor_class_of, is_troupe
 
-__all__ = ["Declared", "annotation_of", "declared_in", "is_class", "misfit", "names_in"]
-
-
-class Declared(NamedTuple):
-    """One name of a subclass of `Handles` or `Mates`, with its type; None if that cannot be told."""
-
-    name: str
-    type: Any
+__all__ = ["annotation_of", "declared_in", "is_class", "mentioned_in", "mismatch"]
 
 
 def is_class(given: Any) -> bool:
-    """Whether it is a class that others can be compared with: not `Any`, a protocol, a union or a type variable."""
+    """Whether others can be compared with a class: not with `Any`, a protocol, a union or a type variable."""
     if not isinstance(given, type) or given in (Any, object, UnionType, Annotated, Callable):
         return False
     return not getattr(given, "_is_protocol", False)
@@ -43,19 +42,14 @@ def annotation_of(owner: type, attribute: str) -> Any:
     return None
 
 
-def declared_in(declared: type) -> list[Declared]:
-    """What a subclass of `Handles` or `Mates` declares."""
-    found: dict[str, Any] = {}
-    for base in reversed(declared.__mro__):
-        for name, given in vars(base).get("__annotations__", {}).items():
-            if not name.startswith("_"):
-                found[name] = _resolved(base, given)
-    return [Declared(name, given) for name, given in found.items()]
-
-
-def names_in(declared: type) -> tuple[str, ...]:
-    """The names that it declares."""
-    return tuple(one.name for one in declared_in(declared))
+def declared_in(declared: type) -> dict[str, Any]:
+    """What a subclass of `Handles` or `Mates` declares: names with their types, None for one that cannot be told."""
+    return {
+        name: _resolved(base, given)
+        for base in reversed(declared.__mro__)
+        for name, given in vars(base).get("__annotations__", {}).items()
+        if not name.startswith("_")
+    }
 
 
 def _resolved(base: type, given: Any) -> Any:
@@ -85,7 +79,7 @@ def _bare(given: Any) -> Any:
             return given
 
 
-def misfit(declared: Any, factory: Any) -> str | None:
+def mismatch(declared: Any, factory: Any) -> str | None:
     """What is wrong with a declaration of the handle of what this makes; None if nothing is, or none can say."""
     kind = get_origin(declared) or declared
     if not is_class(kind):
@@ -144,3 +138,54 @@ def _is_one(sent: type, accepted: type) -> bool:
         return issubclass(sent, accepted)
     except TypeError:
         return True
+
+
+_OF_SELF = ("LOAD_FAST", "LOAD_DEREF")
+_OF_OUTER = ("LOAD_DEREF",)
+
+
+def mentioned_in(actor_class: type[Actor], attribute: str) -> dict[str, str]:
+    """The names of `self.<attribute>.<name>` in an actor's methods, those of its bases too; each with its first place.
+
+    A name that begins with an underscore is not meant.
+    """
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for base in actor_class.__mro__:
+        if base is Actor or not issubclass(base, Actor):
+            continue
+        for method, value in vars(base).items():
+            function = None if method in seen else _function_of(value)
+            if function is not None and function.__code__.co_argcount:
+                code = function.__code__
+                for name, where in _mentions(code, code.co_varnames[0], _OF_SELF, attribute):
+                    found.setdefault(name, where)
+        seen.update(vars(base))
+    return found
+
+
+def _function_of(value: object) -> FunctionType | None:
+    """The function of a method or a property: its first argument is the actor."""
+    if isinstance(value, property):
+        value = value.fget
+    value = unwrap(value) if callable(value) and not isinstance(value, type) else None
+    return value if isinstance(value, FunctionType) else None
+
+
+def _mentions(code: CodeType, owner: str, loads: tuple[str, ...], attribute: str) -> Iterator[tuple[str, str]]:
+    instructions = [one for one in dis.get_instructions(code) if one.opname not in ("CACHE", "PUSH_NULL")]
+    for subject, middle, last in zip(instructions, instructions[1:], instructions[2:], strict=False):
+        if (
+            subject.opname.startswith(loads)
+            # An instruction may load two variables: the last one counts.
+            and (subject.argval[-1] if isinstance(subject.argval, tuple) else subject.argval) == owner
+            and (middle.opname, middle.argval) == ("LOAD_ATTR", attribute)
+            and last.opname in ("LOAD_ATTR", "LOAD_METHOD")
+            and not last.argval.startswith("_")
+        ):
+            line = last.positions.lineno if last.positions is not None else None
+            yield last.argval, f"{code.co_filename}:{line or code.co_firstlineno}"
+    for constant in code.co_consts:
+        # In a function within, a name that is not its own; a class within is no function.
+        if isinstance(constant, CodeType) and constant.co_flags & CO_OPTIMIZED and owner in constant.co_freevars:
+            yield from _mentions(constant, owner, _OF_OUTER, attribute)

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.props import Props
 from greenroom.errors import ManifestError
-from greenroom.pods.manifest.settings import Buffers, Bursts, KubeletConfig, RestartPolicy, ThreadModel, require_core
+from greenroom.pods.manifest.settings import Buffers, Bursts, KubeletConfig, RestartPolicy, ThreadModel
 from greenroom.policy.directives import OnRestart
-from greenroom.policy.specs import require_one_of
+from greenroom.validation import require_one_of, require_processor
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from greenroom.pods.troupe import Troupe
 
-    class Manifested(Protocol):
-        """A troupe, as a pod knows it."""
+    Factory = type[Actor | Troupe[Any]] | Props | Callable[[], Actor]
 
-        __greenroom_is_troupe__: ClassVar[bool]
-
-    Factory = type[Actor | Manifested] | Props | Callable[[], Actor]
-
-__all__ = ["Pod"]
+__all__ = ["Pod", "actor_class_of", "is_troupe"]
 
 
 class Pod:
@@ -67,7 +62,8 @@ class Pod:
         kubelet: KubeletConfig | None = None,
         **actors: Factory,
     ) -> None:
-        self.where = _where(sys._getframe(1))
+        caller = sys._getframe(1)
+        self.where = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         self.name = ""
         if more:
             why = f"Pod takes one actor without a name: write props({_label(actor)}, ...) to give it arguments"
@@ -90,10 +86,12 @@ class Pod:
         self._require("buffers", buffers, Buffers)
         self._require("bursts", bursts, Bursts)
         self._require("kubelet", kubelet, KubeletConfig)
-        require_core(core)
+        require_processor("core", core)
         if isinstance(expose, str):
             expose = (expose,)
-        if not isinstance(expose, bool) and not _are_names(expose):
+        if not isinstance(expose, bool) and not (
+            isinstance(expose, list | tuple | set | frozenset) and all(isinstance(one, str) for one in expose)
+        ):
             raise self.error(expose, f"expose={expose!r} must be True, False, or the names of actors")
         # None until the class is made that it stands in: then it is called what the pod is called.
         self.actor = actor
@@ -114,19 +112,16 @@ class Pod:
             raise self.error(value, f"{name}={value!r} must be {kind.__name__}(...), or None")
 
     def settle_name(self, name: str) -> None:
-        """It stands in a class body under this name."""
         self.name = name
         if self.actor is not None:
             self.actors = {name: self.actor}
 
     def exposed_names(self) -> tuple[str, ...]:
-        """The actors that it exposes."""
         if isinstance(self.expose, bool):
             return tuple(self.actors) if self.expose else ()
         return self.expose
 
     def error(self, value: object, why: str) -> ManifestError:
-        """What is wrong with it."""
         return ManifestError(self.where, self.name, value, why)
 
     def __repr__(self) -> str:
@@ -141,15 +136,18 @@ class Pod:
         return f"Pod({', '.join(shown)})"
 
 
-def _are_names(value: object) -> bool:
-    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(one, str) for one in value)
+def actor_class_of(factory: Any) -> type[Actor] | None:
+    """The class of the actors that a factory makes, if that can be told."""
+    if isinstance(factory, Props):
+        factory = factory.factory
+    return factory if isinstance(factory, type) and issubclass(factory, Actor) else None
+
+
+def is_troupe(factory: Any) -> bool:
+    return isinstance(factory, type) and getattr(factory, "__greenroom_is_troupe__", False) is True
 
 
 def _label(factory: object) -> str:
     if isinstance(factory, Props):
         return repr(factory)
     return getattr(factory, "__name__", repr(factory))
-
-
-def _where(frame: FrameType) -> str:
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -20,9 +20,10 @@ from greenroom.frozen import Frozen
 from greenroom.lanes import LARGEST_CAPACITY, Lane
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import Restart
-from greenroom.policy.specs import require_backoff, require_limit, require_one_of, require_period
+from greenroom.policy.specs import require_backoff
+from greenroom.validation import require_limit, require_one_of, require_processor, require_seconds, require_whole
 
-__all__ = ["Buffers", "Bursts", "KubeletConfig", "RestartPolicy", "ShutdownMode", "ThreadModel", "require_core"]
+__all__ = ["Buffers", "Bursts", "KubeletConfig", "RestartPolicy", "ShutdownMode", "ThreadModel"]
 
 
 class RestartPolicy(Enum):
@@ -37,7 +38,7 @@ class RestartPolicy(Enum):
 
     @property
     def restart(self) -> Restart:
-        """The same, in the words of a `Supervisor`."""
+        """The restart type of a `Supervisor`'s child."""
         return _RESTARTS[self]
 
 
@@ -72,20 +73,7 @@ class ShutdownMode(Enum):
     """All are handled."""
 
 
-def _require_count(name: str, value: object, most: int = LARGEST_CAPACITY) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ConfigError(name, value, f"must be a whole number from 1 to {most}")
-
-
-def require_core(value: object) -> None:
-    """Raise unless `value` is the number of a processor, or None."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ConfigError("core", value, "must be the number of a processor, counted from 0, or None for any")
-
-
 class _PerLane(Frozen):
-    """A number for each lane."""
-
     __slots__ = ()
 
     data: int
@@ -95,12 +83,11 @@ class _PerLane(Frozen):
 
     def _set_all(self, data: int, control: int, management: int, log: int) -> None:
         for name, value in (("data", data), ("control", control), ("management", management), ("log", log)):
-            _require_count(name, value)
+            require_whole(name, value, f"a whole number from 1 to {LARGEST_CAPACITY}", 1, LARGEST_CAPACITY)
         self._set(data, control, management, log)
 
     @property
     def sizes(self) -> Mapping[Lane, int]:
-        """By lane."""
         return {
             Lane.DATA: self.data,
             Lane.CONTROL: self.control,
@@ -173,14 +160,14 @@ class KubeletConfig(Frozen):
         shutdown: ShutdownMode = ShutdownMode.DRAIN_ALL,
         drain_timeout: float = 5.0,
     ) -> None:
-        require_core(core)
+        require_processor("core", core)
         require_limit("max_restarts", max_restarts)
-        require_period("within", within)
+        require_seconds("within", within)
         require_backoff(backoff)
-        require_period("connect_timeout", connect_timeout)
-        require_period("heartbeat", heartbeat)
+        require_seconds("connect_timeout", connect_timeout)
+        require_seconds("heartbeat", heartbeat)
         if heartbeat < 0.01:
             raise ConfigError("heartbeat", heartbeat, "must be a hundredth of a second or more")
         require_one_of("shutdown", shutdown, ShutdownMode)
-        require_period("drain_timeout", drain_timeout)
+        require_seconds("drain_timeout", drain_timeout)
         self._set(core, max_restarts, within, backoff, connect_timeout, heartbeat, shutdown, drain_timeout)

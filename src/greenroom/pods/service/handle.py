@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from _thread import get_ident
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from threading import Event
@@ -11,15 +12,14 @@ from time import monotonic
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 
-from greenroom._core.connections.handlebase import HandleBase
+from greenroom._core.connections.connection import HandleBase
 from greenroom._core.connections.shardedinbox import MessageInContext
-from greenroom._core.connections.spscring import CLOSED, FULL, SENT
+from greenroom._core.connections.spscring import CLOSED, SENT
 from greenroom._core.current import ticking_here
 from greenroom.errors import ConnectTimeout, HandleHeld, PodGone, RingFull, TroupeEnding
 from greenroom.lanes import Lane, as_lane
-from greenroom.pods.service.outbox import Outbox
-from greenroom.pods.service.registry import CONNECTED, GONE, PodSlot
-from greenroom.policy.specs import require_period
+from greenroom.pods.service.slot import CONNECTED, GONE, PodSlot
+from greenroom.validation import require_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from greenroom._core.connections.connection import Connection
     from greenroom._core.scheduler.loop import Loop
+    from greenroom.pods.assembly import Assembly
 
     T = TypeVar("T")
     D = TypeVar("D", contravariant=True, default=Any)
@@ -49,34 +50,52 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["HandleContext", "ServiceHandle"]
-
-REFUSED = 3
-"""What becomes of a message that can never be sent: beside `SENT`, `FULL` and `CLOSED`."""
+__all__ = ["ServiceHandle"]
 
 
-class HandleContext:
-    """What all handles of one troupe go by."""
+class Outbox:
+    """The messages of a holder whose thread must not wait: lane by lane, in order.
 
-    def __init__(
-        self,
-        connect_timeout: float,
-        loops: tuple[Loop, ...],
-        kubelet_says: Callable[[], str],
-        is_ending: Callable[[], bool],
-    ) -> None:
-        self.connect_timeout = connect_timeout
-        # Whether the troupe is on its way to its end.
-        self.is_ending = is_ending
-        # Whether it has ended, within a troupe that goes on: its actors are to wait for nobody any more.
-        self.has_ended = False
-        # The kubelet's loop, and those of the kubelets above: their threads must never wait for a pod, which waits for
-        # them.
-        self.loops = loops
-        # Whether the troupe plays: before it does, waiting is of no use.
-        self.is_playing = False
-        # What there is to say of the kubelet to somebody who waits in vain.
-        self.kubelet_says = kubelet_says
+    Its holder fills and sends it. When the pod is gone, any thread may empty it, with `take`.
+    """
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self) -> None:
+        # All from the beginning: others look in here, too.
+        self._lanes: dict[Lane, deque[object]] = {lane: deque() for lane in Lane}
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._lanes.values())
+
+    def count(self, lane: Lane) -> int:
+        return len(self._lanes[lane])
+
+    def put(self, message: object, lane: Lane) -> None:
+        self._lanes[lane].append(message)
+
+    def lanes(self) -> list[Lane]:
+        """Those in which something waits."""
+        return [lane for lane, waiting in self._lanes.items() if waiting]
+
+    def take(self) -> object:
+        """Take any message; `IndexError` when there is none."""
+        for waiting in self._lanes.values():
+            if waiting:
+                return waiting.popleft()
+        raise IndexError("nothing waits")
+
+    def send(self, lane: Lane, offer: Callable[[Lane, object], bool]) -> None:
+        """Offer one message after the other, until one is not taken: it stays the first."""
+        waiting = self._lanes[lane]
+        while waiting:
+            try:
+                message = waiting.popleft()
+            except IndexError:  # the pod is gone, and they are dead letters
+                return
+            if not offer(lane, message):
+                waiting.appendleft(message)
+                return
 
 
 class ServiceHandle(HandleBase, _Typed[D, C, M]):
@@ -90,26 +109,26 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     """
 
     __greenroom_is_handle__: ClassVar[bool] = True
-    __slots__ = ("__weakref__", "_actor", "_context", "_home", "_retry", "_slot", "_validate")
+    __slots__ = ("__weakref__", "_actor", "_home", "_retry", "_slot", "_troupe", "_validate")
 
     def __init__(
         self,
         slot: PodSlot,
         actor: str,
-        context: HandleContext,
+        troupe: Assembly,
         connection: Connection,
-        validate: Callable[[object], None] | None = None,
-        home: HandleContext | None = None,
+        validate: Callable[[object], object] | None = None,
+        home: Assembly | None = None,
     ) -> None:
         super().__init__(connection)
         self._slot = slot
         self._actor = actor
-        self._context = context
+        self._troupe = troupe
         # Raises if a message cannot be sent to where the pod is.
         self._validate = validate
-        # The troupe of the actor that holds it, if one does: what that sends when the troupe ends is nobody's failure.
+        # The troupe of the actor that holds it, if one does: a send of that is no failure when the troupe ends.
         self._home = home
-        # What has been asked to call when what was put down may be sent, if anything has.
+        # What is called when the outbox may be sent, if something waits there.
         self._retry: Callable[[], object] | None = None
         self._is_plain = self._sends_plainly()
 
@@ -143,7 +162,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         return waiting
 
     def __repr__(self) -> str:
-        state = self._slot.state if self._context.is_playing else "not playing"
+        state = self._slot.state if self._troupe.is_playing else "not playing"
         return f"<ServiceHandle of {self._actor} in the pod {self._slot.name}, {state}>"
 
     if TYPE_CHECKING:
@@ -180,11 +199,11 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         Raises `PodGone` when the pod will not come back.
         """
         lane = self._prepare(message, lane, None)
-        if self._has_put_down(lane) or self._offer(message, lane) != SENT:
-            if not self._slot.refuses(lane):
-                return False
+        if self._offer(message, lane) == SENT:
+            return True
+        if self._slot.refuses(lane):
             self._fail(message, lane)
-        return True
+        return False
 
     @overload
     async def asend(self, message: D, *, lane: _DataLanes = ..., timeout: float | None = ...) -> None: ...
@@ -198,7 +217,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         """As `send`, but awaits: the thread goes on with other work meanwhile."""
         lane = self._prepare(message, lane, timeout)
         aio = asyncio.get_running_loop()
-        patience = self._context.connect_timeout if timeout is None else timeout
+        patience = self._troupe.config.connect_timeout if timeout is None else timeout
         deadline = aio.time() + patience
         while True:
             change: asyncio.Future[None] = aio.create_future()
@@ -206,11 +225,6 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
             fate = self._offer_or_wait(message, lane, wake)
             if fate == SENT:
                 return
-            if fate == REFUSED:
-                self._fail(message, lane)
-            if not self._context.is_playing or self._is_let_go():
-                self._forget(wake)
-                self._fail(message, lane, fate)
             try:
                 async with asyncio.timeout_at(deadline):
                     await change
@@ -222,13 +236,13 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     def clone(self) -> ServiceHandle[D, C, M]:
         """Another connection to the same actor, for another holder. Its rings are made now."""
         connection = self._slot.connect(self._actor, self._connection.sender())
-        return ServiceHandle(self._slot, self._actor, self._context, connection, self._validate, self._home)
+        return ServiceHandle(self._slot, self._actor, self._troupe, connection, self._validate, self._home)
 
     # -- what cannot simply be pushed
 
     def _send_otherwise(self, message: Any, lane: Lane, timeout: float | None) -> None:
         lane = self._prepare(message, lane, timeout)
-        fate = CLOSED if self._has_put_down(lane) else self._offer(message, lane)
+        fate = self._offer(message, lane)
         if fate == SENT:
             return
         if self._slot.refuses(lane):
@@ -236,61 +250,8 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         here = self._loop_that_must_not_wait()
         if here is not None:
             self._put_in_outbox(message, lane, here)
-        elif not self._context.is_playing:
-            self._fail(message, lane, fate)
-        else:
-            self._wait_and_send(message, lane, self._context.connect_timeout if timeout is None else timeout)
-
-    def _prepare(self, message: object, lane: Lane, timeout: float | None) -> Lane:
-        """Look at what is sent, and by whom."""
-        if timeout is not None:
-            require_period("timeout", timeout)
-        here = get_ident()
-        if self._holder != here:
-            with self._slot.lock:
-                if self._holder == 0:
-                    self._holder = here
-            if self._holder != here:
-                raise HandleHeld(self._slot.name)
-        self._slot.loop.inbound.refuse_simulated(None)
-        if self._validate is not None:
-            self._validate(message)
-        return lane if type(lane) is Lane else as_lane(lane)
-
-    def _offer(self, message: object, lane: Lane) -> int:
-        admission = self._slot.loop.admission
-        if admission.propagation is not None:
-            message = MessageInContext(message, admission.propagation.take_along(self._connection.sender()))
-        fate: int = self._connection.offer(message, lane)
-        return fate
-
-    def _has_put_down(self, lane: Lane) -> bool:
-        """Whether messages of this lane wait to be sent before any other."""
-        outbox = self._connection.outbox
-        return outbox is not None and outbox.count(lane) > 0
-
-    def _offer_or_wait(self, message: object, lane: Lane, wake: Callable[[], object]) -> int:
-        """Offer a message; if it is not taken, `wake` is called when that may have changed."""
-        connection = self._connection
-        if not self._slot.tell_change(wake):
-            return REFUSED
-        fate = CLOSED if self._has_put_down(lane) else FULL
-        try:
-            connection.ask_for_room(wake)
-            if not self._has_put_down(lane):
-                fate = self._offer(message, lane)
-            if fate == CLOSED and self._slot.refuses(lane):
-                fate = REFUSED
-        finally:
-            if fate in (SENT, REFUSED):
-                self._forget(wake)
-        return fate
-
-    def _forget(self, wake: Callable[[], object]) -> None:
-        self._slot.forget(wake)
-        self._connection.forget_room(wake)
-
-    def _wait_and_send(self, message: object, lane: Lane, patience: float) -> None:
+            return
+        patience = self._troupe.config.connect_timeout if timeout is None else timeout
         deadline = monotonic() + patience
         change = Event()
         while True:
@@ -298,11 +259,6 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
             fate = self._offer_or_wait(message, lane, change.set)
             if fate == SENT:
                 return
-            if fate == REFUSED:
-                self._fail(message, lane)
-            if self._is_let_go():
-                self._forget(change.set)
-                self._fail(message, lane, fate)
             try:
                 is_late = not change.wait(max(0.0, deadline - monotonic()))
             finally:
@@ -310,31 +266,81 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
             if is_late:
                 self._fail(message, lane, fate, patience)
 
+    def _prepare(self, message: object, lane: Lane, timeout: float | None) -> Lane:
+        """Look at what is sent, and by whom."""
+        if timeout is not None:
+            require_seconds("timeout", timeout)
+        here = get_ident()
+        if self._holder != here:
+            with self._slot.lock:
+                if self._holder == 0:
+                    self._holder = here
+            if self._holder != here:
+                raise HandleHeld(self._slot.name)
+        self._slot.loop.inbound.require_same_world(None)
+        if self._validate is not None:
+            self._validate(message)
+        return lane if type(lane) is Lane else as_lane(lane)
+
+    def _offer(self, message: object, lane: Lane) -> int:
+        """Push a message: `SENT`, `FULL` or `CLOSED`; behind others of its lane in the outbox, that can never be."""
+        outbox = self._connection.outbox
+        if outbox is not None and outbox.count(lane) > 0:
+            return CLOSED
+        fate: int = self._connection.offer(self._with_context(message), lane)
+        return fate
+
+    def _with_context(self, message: object) -> object:
+        propagation = self._slot.loop.admission.propagation
+        if propagation is None:
+            return message
+        return MessageInContext(message, propagation.take_along(self._connection.sender()))
+
+    def _offer_or_wait(self, message: object, lane: Lane, wake: Callable[[], object]) -> int:
+        """Offer a message. If it is not taken, `wake` is called when that may have changed; raises if it cannot."""
+        if not self._slot.tell_change(wake):
+            self._fail(message, lane)
+        waits = False
+        try:
+            self._connection.ask_for_room(wake)
+            fate = self._offer(message, lane)
+            if fate != SENT:
+                if (fate == CLOSED and self._slot.refuses(lane)) or not self._troupe.is_playing or self._is_let_go():
+                    self._fail(message, lane, fate)
+                waits = True
+        finally:
+            if not waits:
+                self._forget(wake)
+        return fate
+
+    def _forget(self, wake: Callable[[], object]) -> None:
+        self._slot.forget(wake)
+        self._connection.forget_room(wake)
+
     def _is_let_go(self) -> bool:
         """Whether its holder is to wait no longer, because the troupe of that has ended."""
         return self._home is not None and self._home.has_ended
 
-    def _fail(self, message: object, lane: Lane, fate: int = REFUSED, patience: float = 0.0) -> NoReturn:
-        """A message cannot be sent: raise."""
+    def _fail(self, message: object, lane: Lane, fate: int = CLOSED, patience: float = 0.0) -> NoReturn:
+        """Raise: a message cannot be sent."""
         cell = self._slot.target_of(self._connection)
         error = self._error(message, lane, fate, patience)
         if isinstance(error, RingFull) and cell is not None:
             admission = self._slot.loop.admission
-            self._slot.loop.inbound.bring(None, partial(admission.count_refused, cell, 1, 0, 0))
+            self._slot.loop.inbound.post_back(None, partial(admission.count_refused, cell, 1, 0, 0))
             admission.tell_full(cell, message, self._connection.sender(), lane)
         raise error
 
     def _error(self, message: object, lane: Lane, fate: int, patience: float) -> ConnectTimeout | RingFull | PodGone:
-        """What to tell who has waited in vain, or cannot send at all."""
         slot = self._slot
         if slot.refuses(lane) or self._is_let_go():
             is_ending = self._home is not None and (self._home.has_ended or self._home.is_ending())
             return slot.gone(message, TroupeEnding if is_ending else PodGone)
         if fate == CLOSED and slot.state != CONNECTED:
             why = slot.why
-            says = self._context.kubelet_says()
+            says = self._troupe.heart.says()
             return ConnectTimeout(slot.name, patience, f"{why}; {says}" if says else why, message)
-        if not self._context.is_playing:
+        if not self._troupe.is_playing:
             why, remedy = "the troupe does not play yet", "Start it first"
             return RingFull(slot.name, message, lane, slot.sizes[lane], why, remedy)
         why = f"it has made none in {patience:g} s" if slot.inbox.is_open else "it does not run yet"
@@ -344,8 +350,8 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
     def _loop_that_must_not_wait(self) -> Loop | None:
         """The loop of this thread, if the pod may need that thread to go on; None if it may wait."""
-        loops = self._context.loops
-        if loops[-1].director is not None:
+        loops = self._troupe.loops
+        if not loops[-1].world.is_real:
             runq = ticking_here()
             return loops[-1] if runq is None else runq.admission.host.loop
         here = get_ident()
@@ -355,7 +361,6 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         return None
 
     def _put_in_outbox(self, message: object, lane: Lane, here: Loop) -> None:
-        """Put a message down until it can be sent, in its turn."""
         connection = self._connection
         if connection.outbox is None:
             connection.outbox = Outbox()
@@ -363,17 +368,14 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         if connection.outbox.count(lane) >= bound:
             why = "its holder is on a thread that must not wait for the pod, and has put down as many as it may"
             raise RingFull(self._slot.name, message, lane, bound, why)
-        admission = self._slot.loop.admission
-        if admission.propagation is not None:
-            message = MessageInContext(message, admission.propagation.take_along(connection.sender()))
-        connection.outbox.put(message, lane)
+        connection.outbox.put(self._with_context(message), lane)
         self._is_plain = False
         if self._retry is None:
             self._try_again_later(here)
 
     def _try_again_later(self, here: Loop) -> None:
         connection = self._connection
-        wake = self._retry = partial(here.inbound.bring, None, partial(self._send_outbox, here))
+        wake = self._retry = partial(here.inbound.post_back, None, partial(self._send_outbox, here))
         connection.ask_for_room(wake)
         if not self._slot.tell_change(wake):
             wake()
@@ -386,20 +388,20 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         return has_room and not ring.is_closed()
 
     def _send_outbox(self, here: Loop) -> None:
-        """Send what was put down, as far as that goes. On its holder's thread."""
+        """Send what waits in the outbox, as far as that goes. On its holder's thread."""
         connection = self._connection
         if self._retry is not None:
             self._forget(self._retry)
             self._retry = None
         for lane in connection.outbox.lanes():
-            connection.outbox.send(lane, partial(self._send_or_bury, lane))
+            connection.outbox.send(lane, self._send_or_bury)
         if not connection.outbox:
             self._is_plain = self._sends_plainly()
         else:
             self._try_again_later(here)
 
     def _send_or_bury(self, lane: Lane, message: object) -> bool:
-        """Send something that was put down, or see that it never can be; False if it has to wait on."""
+        """Send a message of the outbox, or make it a dead letter; False if it has to wait on."""
         if self._connection.offer(message, lane) == SENT:
             return True
         if not self._slot.refuses(lane):
@@ -409,7 +411,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
 
 def _wake(aio: asyncio.AbstractEventLoop, change: asyncio.Future[None]) -> None:
-    with suppress(RuntimeError):  # it is closed: nobody waits any more
+    with suppress(RuntimeError):  # it is closed
         aio.call_soon_threadsafe(_resolve, change)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from greenroom.actor.api.actor import Actor
 from greenroom.errors import NotSendable, WaitsForItself
 from greenroom.lanes import Lane, as_lane
-from greenroom.policy.specs import require_period
+from greenroom.validation import require_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,17 +98,17 @@ class RelayedHandle:
     def _patience(self, timeout: float | None) -> float:
         if timeout is None:
             return self._timeout
-        require_period("timeout", timeout)
+        require_seconds("timeout", timeout)
         return timeout
 
     def clone(self) -> RelayedHandle:
-        """The same: a relay has one connection."""
+        """This one: a relay has one connection."""
         return self
 
 
 @contextmanager
 def _about(message: object, peer: str, remedy: str = "") -> Iterator[None]:
-    """Let an error speak of the message and of the peer, and not of the relay and what it is sent."""
+    """In errors, name the message and the peer, and not the relay and what it is sent."""
     try:
         yield
     except NotSendable as exc:

@@ -44,7 +44,6 @@ class ThreadPool(Executor):
         self._waiting: dict[threading.Thread, int] = {}
 
     def others_wait(self) -> bool:
-        """Whether a hand-off waits for a thread."""
         return not self._todo.empty()
 
     def is_backed_up(self) -> bool:
@@ -57,7 +56,6 @@ class ThreadPool(Executor):
         return len(self._threads)
 
     def executor(self, spec: object, args: tuple[object, ...]) -> ThreadPool:
-        """The executor of one more actor: the same for all."""
         return self
 
     def runs_on_loop(self, function: Callable[..., object]) -> bool:
@@ -66,7 +64,6 @@ class ThreadPool(Executor):
         return code is not None and bool(code.co_flags & CO_COROUTINE)
 
     def do(self, handoff: Handoff) -> None:
-        """Have a hand-off carried out by the next free thread."""
         with self._lock:
             self._idle -= 1
             try:
@@ -138,8 +135,7 @@ class ThreadPool(Executor):
             if handoff is not None:
                 error = NoThread(f"{handoff.cell.shown()}, by the dispatcher {self.dispatcher!r}")
                 error.__cause__ = cause
-                handoff.take_error(error)
-                handoff.complete()
+                handoff.fail(error)
 
     def _note_waiting(self, thread: threading.Thread, begins: bool) -> None:
         """A thread begins or ends to wait for an answer, or for what its handler says it blocks on."""
@@ -154,7 +150,7 @@ class ThreadPool(Executor):
                     self._start_if_short()
 
     def close(self) -> list[threading.Thread]:
-        """Let the threads end after their hand-offs; return those that have not ended yet."""
+        """End the threads after their hand-offs; return those that have not ended yet."""
         with self._lock:
             threads = [*self._threads, *self._abandoned]
             for _ in self._threads:

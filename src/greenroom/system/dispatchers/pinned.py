@@ -52,11 +52,9 @@ class PinnedThreads:
         return len(self._running)
 
     def executor(self, spec: object, args: tuple[object, ...]) -> PinnedExecutor:
-        """An executor for one more actor."""
         return PinnedExecutor(self)
 
     def start_thread(self) -> AsyncioThread:
-        """Start a thread for an actor that has none."""
         self._made += 1
         name = f"{self._system} {self.dispatcher} {self._made}"
         thread = AsyncioThread(name, self._core, self._loop_factory)
@@ -64,14 +62,14 @@ class PinnedThreads:
         return thread
 
     def end_thread(self, thread: AsyncioThread) -> None:
-        """Let a thread end after its hand-off."""
+        """End a thread after its hand-off."""
         if self._running.pop(thread, thread) is None:
             thread.stop()
             self._ending = [one for one in self._ending if one.is_alive()]
             self._ending.append(thread.thread)
 
     def close(self) -> list[threading.Thread]:
-        """Let all threads end; return those that have not ended yet."""
+        """End all threads; return those that have not ended yet."""
         for thread in list(self._running):
             self.end_thread(thread)
         return self._ending
@@ -91,7 +89,6 @@ class PinnedExecutor(Executor):
         self._context = Context()
 
     def do(self, handoff: Handoff) -> None:
-        """Have a hand-off carried out on the actor's thread."""
         if self._thread is not None and self._thread.is_dead():
             self._threads.end_thread(self._thread)
             self._thread = None
@@ -124,7 +121,6 @@ class PinnedExecutor(Executor):
         self._threads.end_thread(thread)
 
     def let_go(self) -> None:
-        """The actor has ended."""
         if self._thread is not None:
             self._threads.end_thread(self._thread)
             self._thread = None
@@ -167,18 +163,14 @@ class AsyncioThread:
             self._lose_all(None)
 
     def _lose_all(self, cause: BaseException | None) -> None:
-        """The thread ends, for whatever reason: nobody may wait for the hand-offs that it has not completed."""
+        """The thread ends: fail the hand-offs that it has not completed."""
         with self._lock:
             self._cause = cause
             handoffs, self._handoffs = self._handoffs or {}, None
         for task in list(self._tasks):
             task.get_coro().close()
         for handoff in handoffs:
-            self._lose(handoff, cause)
-
-    def _lose(self, handoff: Handoff, cause: BaseException | None) -> None:
-        handoff.take_error(self._lost(handoff, cause))
-        handoff.complete()
+            handoff.fail(self._lost(handoff, cause))
 
     def _lost(self, handoff: Handoff, cause: BaseException | None) -> WorkerLost:
         why = "" if cause is None else f": {in_words(cause)}"
@@ -188,7 +180,6 @@ class AsyncioThread:
         return lost
 
     def is_dead(self) -> bool:
-        """Whether the thread has ended."""
         return self._handoffs is None
 
     async def _main(self) -> None:
@@ -238,7 +229,7 @@ class AsyncioThread:
             if self._handoffs is not None:
                 self._handoffs.pop(handoff, None)
         if not handoff.has_begun():  # asyncio was closing, and cancelled it before its first step
-            self._lose(handoff, None)
+            handoff.fail(self._lost(handoff, None))
         if not task.cancelled():
             task.exception()  # retrieve it, or asyncio would log it
 
@@ -276,7 +267,7 @@ class AsyncioThread:
             if self._cause is None:
                 handoff.take_error(exc)
             else:  # asyncio failed, and cancels all tasks
-                self._lose(handoff, self._cause)
+                handoff.take_error(self._lost(handoff, self._cause))
         finally:
             handoff.leave()
             handoff.complete()

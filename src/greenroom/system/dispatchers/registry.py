@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from greenroom.actor.offload.executor import Executor
     from greenroom.system.dispatchers.parallel import ThreadPool
     from greenroom.system.dispatchers.pinned import LoopFactory, PinnedThreads
-    from greenroom.system.dispatchers.processes.pool.pool import WorkerPool
-    from greenroom.system.dispatchers.processes.pool.ports import OwnerSystem
+    from greenroom.system.dispatchers.processes.pool.worker import WorkerPool
+    from greenroom.system.loops.thread import SystemLoop
 
     Pool = ThreadPool | PinnedThreads | WorkerPool
 
@@ -55,7 +55,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         loop_factory: LoopFactory | None = None,
     ) -> None:
         self._system = system
-        # Whether all code runs on the loop's own thread, whatever its dispatcher: in a simulation.
+        # Whether all code runs on the loop's own thread, whatever its dispatcher: where there are no real threads.
         self._in_place = in_place
         self._loop_factory = loop_factory
         self._settings: dict[str, DispatcherSettings] = {name: kind() for name, kind in BUILT_IN.items()}
@@ -68,7 +68,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
             self._require(name)
         # The threads or processes of the dispatchers that have been used: worker threads serve all loops of the system,
         # others the loop of their owner.
-        self._pools: dict[tuple[str, OwnerSystem | None], Pool] = {}
+        self._pools: dict[tuple[str, SystemLoop | None], Pool] = {}
         self._lock = Lock()
 
     def __getitem__(self, name: str) -> DispatcherSettings:
@@ -126,7 +126,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
     def executor_for(
         self,
-        owner: OwnerSystem,
+        owner: SystemLoop,
         dispatcher: str | None,
         spec: ActorSpec,
         args: tuple[object, ...],
@@ -163,7 +163,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
         path = f"{'' if parent is None else parent.path}/{f'{label}$' if name is None else name}"
         return next((chosen for pattern, chosen in self._placement.items() if fnmatchcase(path, pattern)), None)
 
-    def _pool_of(self, name: str, settings: DispatcherSettings, owner: OwnerSystem) -> Pool:
+    def _pool_of(self, name: str, settings: DispatcherSettings, owner: SystemLoop) -> Pool:
         key = (name, None if isinstance(settings, Parallel) else owner)
         pool = self._pools.get(key)
         if pool is None:
@@ -172,7 +172,7 @@ class Dispatchers(Mapping[str, DispatcherSettings]):
 
                 pool = ThreadPool(name, self._system, settings.threads)
             elif isinstance(settings, Process):
-                from greenroom.system.dispatchers.processes.pool.pool import WorkerPool
+                from greenroom.system.dispatchers.processes.pool.worker import WorkerPool
 
                 pool = WorkerPool(name, owner, settings.workers, settings.frame_limit, settings.keep)
             else:

@@ -18,6 +18,7 @@ from typing import Any
 
 from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
+from greenroom.validation import require_bool, require_count, require_processor, require_whole
 
 __all__ = [
     "BUILT_IN",
@@ -47,9 +48,6 @@ class Concurrent(DispatcherSettings):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        self._set()
-
 
 class Spread(DispatcherSettings):
     """The loop that has the fewest actors, of those that `SystemConfig(loops=...)` gives the system.
@@ -59,9 +57,6 @@ class Spread(DispatcherSettings):
     """
 
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self._set()
 
 
 class Loop(DispatcherSettings):
@@ -75,7 +70,7 @@ class Loop(DispatcherSettings):
     core: int | None
 
     def __init__(self, core: int | None = None) -> None:
-        _require_core(core)
+        require_processor("core", core)
         self._set(core)
 
 
@@ -96,7 +91,7 @@ class Pinned(DispatcherSettings):
     core: int | None
 
     def __init__(self, core: int | None = None) -> None:
-        _require_core(core)
+        require_processor("core", core)
         self._set(core)
 
 
@@ -113,8 +108,7 @@ class Parallel(DispatcherSettings):
     def __init__(self, threads: int | None = None) -> None:
         if threads is None:
             threads = min(32, (os.cpu_count() or 1) + 4)
-        if not _is_whole(threads) or threads < 1:
-            raise ConfigError("threads", threads, "must be a whole number, and at least 1")
+        require_count("threads", threads)
         self._set(threads)
 
 
@@ -136,25 +130,13 @@ class Process(DispatcherSettings):
     def __init__(self, workers: int | None = None, frame_limit: int = _FRAME_LIMIT, keep: bool = False) -> None:
         if workers is None:
             workers = os.cpu_count() or 1
-        if not _is_whole(workers) or workers < 1:
-            raise ConfigError("workers", workers, "must be a whole number, and at least 1")
-        if not _is_whole(frame_limit) or frame_limit < _LEAST_LIMIT:
-            raise ConfigError("frame_limit", frame_limit, f"must be a number of bytes, and at least {_LEAST_LIMIT}")
-        if not isinstance(keep, bool):
-            raise ConfigError("keep", keep, "must be True or False")
+        require_count("workers", workers)
+        require_whole("frame_limit", frame_limit, f"a number of bytes, and at least {_LEAST_LIMIT}", _LEAST_LIMIT)
+        require_bool("keep", keep)
         self._set(frame_limit, keep, workers)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Process, (self.workers, self.frame_limit, self.keep)
-
-
-def _require_core(core: object) -> None:
-    if core is not None and (not isinstance(core, int) or isinstance(core, bool) or core < 0):
-        raise ConfigError("core", core, "must be the number of a processor, counted from 0, or None for any")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 BUILT_IN: dict[str, type[DispatcherSettings]] = {

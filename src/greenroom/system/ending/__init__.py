@@ -1,1 +1,1 @@
-"""How a system ends: what it finishes first, its shutdown in phases, signals, and what becomes of its block."""
+"""How a system ends: its shutdown in phases, the report on it, and signals."""

@@ -1,6 +1,6 @@
 """The shutdown of a system, in phases and within one deadline:
 
-0  if it is to drain: it works on until it is quiet, or until the time for that is over
+0  if it is to drain: it works on until it is drained, or until the time for that is over
 1  spawning is closed, and every actor is told to stop, all at once
 2  the actors stop, children before their parents
 3  actors that have not stopped by the deadline are forced, and reported
@@ -17,30 +17,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from _thread import get_ident
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.accounting import count_queued
-from greenroom._core.timing.timers import Alarm
 from greenroom.actor.life.forcing import GRACE, KEPT
+from greenroom.actor.messaging.waiting import TaskWait
 from greenroom.errors.base import counted
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.ending.closer import Closer
-from greenroom.system.ending.loopend import LoopEnd
-from greenroom.system.ending.quiet import Quiet
 from greenroom.system.ending.report import Phase, ShutdownReport
+from greenroom.system.loops.stillness import Drain
 
 if TYPE_CHECKING:
-    from greenroom._core.scheduler.poller import Poller
+    from greenroom._core.timing.timers import ScheduledCall
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.system.loops.group import SystemLoops
-    from greenroom.system.loops.quiet import QuietLoops
 
-__all__ = ["Shutdown"]
+__all__ = ["Closer", "Shutdown"]
 
 _log = RuntimeLog()
 
@@ -55,18 +50,14 @@ _NAMED = 10
 """Actors that are named in one line of the log."""
 
 
-class _OverallDeadline(Alarm):
-    """Calls `ring` at the deadline, by the system's own clock."""
+class Closer(Thread):
+    """A thread that waits for something to end, and ends it by force when that takes too long.
 
-    __slots__ = ("_ring",)
+    It ends in a known time, so that a shutdown can wait for it, which it does not for a handler.
+    """
 
-    def __init__(self, deadline: float, ring: Callable[[], object]) -> None:
-        self.set_up_alarm(deadline)
-        self._ring = ring
-
-    def ring(self, admission: object) -> None:
-        """The deadline has passed."""
-        self._ring()
+    def __init__(self, name: str, close: Callable[[], object]) -> None:
+        super().__init__(target=close, name=name, daemon=True)
 
 
 class Shutdown:
@@ -75,19 +66,17 @@ class Shutdown:
     def __init__(
         self,
         name: str,
-        life: Lifecycle,
-        poller: Poller,
+        loops: SystemLoops,
         release_threads: Callable[[], list[Thread]],
         failed: Callable[[], object],
     ) -> None:
         self._name = name
         # Called when the system has a cause to end.
         self._failed = failed
-        self._life = life
-        self._poller = poller
-        self._home = LoopEnd(life, poller)
-        # The other loops, if the system has several; and the hosts of loops whose actors have not all ended.
-        self.loops: SystemLoops | None = None
+        self._loops = loops
+        self._life = loops.home.life
+        self._home = loops.home
+        # The hosts of loops whose actors have not all ended.
         self._remaining: list[Lifecycle] = []
         self._release_threads = release_threads
         self.phase = Phase.NEW
@@ -98,7 +87,7 @@ class Shutdown:
         self.over = Event()
         self._lock = Lock()
         # Invariant: written under _lock; empty once `over` is set
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiters: list[TaskWait] = []
         self._task: asyncio.Task[None] | None = None
         # None until the actors are told to stop.
         self._all_gone: asyncio.Future[bool] | None = None
@@ -106,17 +95,18 @@ class Shutdown:
         self._told_at = 0.0
         self._hurried = 0
         # What says that the time is up, at present.
-        self._limits: list[tuple[_OverallDeadline, asyncio.TimerHandle]] = []
-        # What a drain waits for; who kept it from coming; and how long that took.
-        self._quiet: Quiet | QuietLoops | None = None
+        self._limits: list[tuple[ScheduledCall, asyncio.TimerHandle]] = []
+        # Whether the drain is to end, done or not, and what ends it; who was still at work then; how long it took.
+        self._drain_is_over = False
+        self._drain_limit: asyncio.Timeout | None = None
         self._busy: tuple[str, ...] = ()
         self._drained_for = 0.0
 
     def request(self, timeout: float, cause: BaseException | None = None, drain_for: float = 0.0) -> None:
         """Begin the shutdown, unless it has begun. On the system's own thread.
 
-        The system is first given `drain_for` seconds of them to become quiet. A request without that ends the drain of
-        another.
+        The system is first given `drain_for` seconds of them to finish its work. A request without that ends the drain
+        of another.
         """
         if self.cause is None and cause is not None and self.phase != Phase.STOPPED:
             self.cause = cause
@@ -124,19 +114,19 @@ class Shutdown:
         if self.phase in (Phase.STOPPING, Phase.STOPPED):
             return
         if self.phase == Phase.DRAINING:
-            if drain_for <= 0.0 and self._quiet is not None:
-                self._quiet.give_up()
+            if drain_for <= 0.0:
+                self._end_drain()
             return
         if self.phase == Phase.RUNNING:
-            self._quiet = self._quiet_of_all() if drain_for > 0.0 else None
-            self._begin(Phase.STOPPING if self._quiet is None else Phase.DRAINING)
+            self._begin(Phase.DRAINING if drain_for > 0.0 else Phase.STOPPING)
             self._task = asyncio.get_running_loop().create_task(self._run(timeout, drain_for))
-            self._task.add_done_callback(lambda task: None if self.over.is_set() else self._end_at_once())
+            self._task.add_done_callback(self._run_is_over)
         else:
             self._end_at_once()
 
-    def _quiet_of_all(self) -> Quiet | QuietLoops:
-        return Quiet(self._life.loop, self._poller) if self.loops is None else self.loops.quiet()
+    def _run_is_over(self, task: asyncio.Task[None]) -> None:
+        """`_run` was cancelled from outside, or else it would have removed this."""
+        self._end_at_once()
 
     def _begin(self, phase: str) -> None:
         self.phase = phase
@@ -147,18 +137,17 @@ class Shutdown:
         """End without a turn of asyncio: it has not begun, or is closing."""
         self._begin(Phase.STOPPING)
         self._home.force_all(late=True)
-        if self.loops is not None:
-            self.loops.stop_at_once(late=True)
+        self._loops.stop_at_once(late=True)
         self._stop_loop(self._life.loop.now())
         self._tell_waiters()
 
     def hurry(self) -> None:
-        """Let the actors that remain have little time; on the second call, none. From any thread.
+        """Give the actors that remain little time; on the second call, none. From any thread.
 
-        Begins the shutdown if nobody has.
+        Begins the shutdown if it has not begun.
         """
-        if get_ident() != self._life.loop.runq.thread:
-            self._life.loop.inbound.call(None, self.hurry)
+        if not self._home.is_here():
+            self._life.loop.inbound.post(None, self.hurry)
             return
         self.request(GRACE)
         self._hurried += 1
@@ -173,8 +162,8 @@ class Shutdown:
     async def _run(self, timeout: float, drain_for: float) -> None:
         loop = self._life.loop
         began = loop.now()
-        if self._quiet is not None:
-            await self._drain(self._quiet, drain_for)
+        if self.phase == Phase.DRAINING:
+            await self._drain(drain_for)
             self._begin(Phase.STOPPING)
             timeout = max(timeout - max(self._drained_for, loop.now() - began), 0.0)
         self._told_at = asyncio.get_running_loop().time()
@@ -187,12 +176,11 @@ class Shutdown:
             if self._remaining and not await self._wait(all_gone, timeout):
                 if self._hurried:
                     timeout = round(asyncio.get_running_loop().time() - self._told_at, 3)
-                remaining = sum(life.loop.table.counted for life in self._lives())
+                remaining = sum(life.loop.table.counted for life in self._loops.lives)
                 if remaining > 0:
                     _log.warning("%s: %s did not stop in %.3g s", self._name, counted(remaining, "actor"), timeout)
                 await self._home.cancel_handlers()
-                if self.loops is not None:
-                    await self.loops.cancel_handlers()
+                await self._loops.cancel_handlers()
         finally:
             # Also when asyncio is closing and cancels this task: it gets no further turn.
             try:
@@ -202,28 +190,22 @@ class Shutdown:
             finally:
                 self._tell_waiters()
 
-    def _lives(self) -> list[Lifecycle]:
-        return [self._life] if self.loops is None else self.loops.lives
-
     async def _stop_all(self) -> None:
         """Tell every actor to stop."""
-        self._remaining = self._lives()
+        self._remaining = self._loops.lives
         if self._home.stop_all() == 0:
             self._is_empty(self._life)
-        if self.loops is not None:
-            await self.loops.close_spawning()
-            remaining = await self.loops.stop_all()
-            for life in self.loops.lives[1:]:
-                if life not in remaining:
-                    self._is_empty(life)
+        await self._loops.close_spawning()
+        remaining = await self._loops.stop_all()
+        for life in self._loops.lives[1:]:
+            if life not in remaining:
+                self._is_empty(life)
 
     async def _stop_other_loops(self) -> None:
-        if self.loops is None:
-            return
         try:
-            await self.loops.stop(self.phase == Phase.STOPPING)
+            await self._loops.stop(self.phase == Phase.STOPPING)
         except asyncio.CancelledError:
-            self.loops.stop_at_once(late=True)
+            self._loops.stop_at_once(late=True)
             raise
 
     async def _join_threads(self, threads: list[Thread]) -> None:
@@ -239,26 +221,37 @@ class Shutdown:
             told = "%s: a handler holds the thread %r and cannot be interrupted; it is left behind"
             _log.error(told, self._name, thread.name)
 
-    async def _drain(self, quiet: Quiet | QuietLoops, seconds: float) -> None:
-        """Let the system work on until it is quiet, its time is over, or somebody wants it to end at once."""
+    async def _drain(self, seconds: float) -> None:
+        """Let the system work on until it is drained, its time is over, or it is told to end at once."""
+        drain = Drain(self._loops)
         began = asyncio.get_running_loop().time()
-        self._limit(seconds, quiet.give_up)
-        tells = None
-        if self._life.loop.director is None:  # in a simulation, nobody waits
-            tells = asyncio.get_running_loop().call_later(_LONG, self._tell_busy, quiet, seconds)
+        self._limit(seconds, self._end_drain)
+        log_busy = None
+        if self._life.loop.world.is_real:  # else it takes no time that a user would notice
+            log_busy = asyncio.get_running_loop().call_later(_LONG, self._log_busy, drain, seconds)
         try:
-            if not await quiet.wait():
-                self._busy = tuple(quiet.busy())
+            async with asyncio.timeout(None) as self._drain_limit:
+                if self._drain_is_over:
+                    raise TimeoutError
+                await drain.wait()
+        except TimeoutError:
+            self._busy = tuple(drain.busy())
         finally:
-            if tells is not None:
-                tells.cancel()
+            self._drain_limit = None
+            if log_busy is not None:
+                log_busy.cancel()
             self._drained_for = asyncio.get_running_loop().time() - began
             self._clear_limits()
 
-    def _tell_busy(self, quiet: Quiet | QuietLoops, seconds: float) -> None:
-        """Those who wonder what the program waits for can find it in the log."""
+    def _end_drain(self) -> None:
+        self._drain_is_over = True
+        if self._drain_limit is not None:
+            self._drain_limit.reschedule(asyncio.get_running_loop().time())
+
+    def _log_busy(self, drain: Drain, seconds: float) -> None:
+        """Say who the program waits for."""
         told = "%s ends when its work is done, and after %g s at most; still at work: %s"
-        _log.info(told, self._name, seconds, _listed(quiet.busy()))
+        _log.info(told, self._name, seconds, _listed(drain.busy()))
 
     async def _wait(self, all_gone: asyncio.Future[bool], timeout: float) -> bool:
         """Whether all actors ended in time."""
@@ -271,24 +264,17 @@ class Shutdown:
     def _limit(self, seconds: float, ring: Callable[[], object]) -> None:
         """Call `ring` after `seconds`: by the system's clock or by the machine's, whichever is first."""
         loop = self._life.loop
-        alarm = _OverallDeadline(loop.now() + seconds, ring)
-        loop.timers.add(alarm)
-        if loop.runq.asleep:
-            loop.runq.wake()
-        self._limits.append((alarm, asyncio.get_running_loop().call_later(seconds, ring)))
+        self._limits.append((loop.call_later(seconds, ring), asyncio.get_running_loop().call_later(seconds, ring)))
 
     def _clear_limits(self) -> None:
-        for alarm, handle in self._limits:
+        for call, handle in self._limits:
             handle.cancel()
-            alarm.disarm(self._life.loop.timers)
+            call.cancel()
         self._limits.clear()
 
     def everybody_has_gone(self, life: Lifecycle) -> None:
         """The last actor of one loop has ended. On that loop's thread."""
-        if life is self._life:
-            self._is_empty(life)
-        else:
-            self._life.loop.inbound.bring(None, partial(self._is_empty, life))
+        self._home.post(partial(self._is_empty, life))
 
     def _is_empty(self, life: Lifecycle) -> None:
         if life in self._remaining:
@@ -302,8 +288,7 @@ class Shutdown:
 
     def _cancel_messages(self) -> None:
         self._home.cancel_messages()
-        if self.loops is not None:
-            self.loops.cancel_messages()
+        self._loops.cancel_messages()
 
     def _stop_loop(self, began: float) -> list[Thread]:
         """Phases 4 and 5. Returns the threads that have not ended yet."""
@@ -311,7 +296,7 @@ class Shutdown:
         self._home.stop_loop()
         threads = self._release_threads()
         self.phase = Phase.STOPPED
-        self.report = self._report(seconds, 0 if self.loops is None else self.loops.left_behind())
+        self.report = self._report(seconds, self._loops.left_behind())
         self._tell_discarded(self.report)
         forced, number = self.report.forced, self.report.forced_count
         level = logging.WARNING if forced else logging.INFO
@@ -327,7 +312,7 @@ class Shutdown:
         return threads
 
     def _report(self, seconds: float, left_behind: int = 0) -> ShutdownReport:
-        lives = self._lives()
+        lives = self._loops.lives
         paths = tuple(path for life in lives for path in life.forced.paths())
         if len(paths) > 2 * KEPT:
             paths = paths[:KEPT] + paths[-KEPT:]  # as of one loop: the first and the last
@@ -368,22 +353,22 @@ class Shutdown:
         self.report = self._report(0.0, queued)
 
     def _tell_waiters(self) -> None:
+        if self._task is not None:  # a callback that is yet to come would keep the system
+            self._task.remove_done_callback(self._run_is_over)
         with self._lock:
             self.over.set()
             waiters, self._waiters = self._waiters, []
-        for aio, future in waiters:
-            with suppress(RuntimeError):  # that loop is closed, so nobody waits
-                aio.call_soon_threadsafe(_resolve, future)
+        for waiter in waiters:
+            waiter.end(None)
 
     async def wait(self) -> None:
         """Return when the system has stopped. From any thread's asyncio loop."""
-        aio = asyncio.get_running_loop()
         with self._lock:
             if self.over.is_set():
                 return
-            future: asyncio.Future[None] = aio.create_future()
-            self._waiters.append((aio, future))
-        await future
+            waiter = TaskWait()
+            self._waiters.append(waiter)
+        await waiter.result()
 
     async def wait_or_hurry(self) -> None:
         """Return when the system has stopped. A cancellation hurries it, and is raised when it has."""
@@ -396,11 +381,6 @@ class Shutdown:
                 self.hurry()
         if cancelled is not None:
             raise cancelled
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _listed(items: Sequence[str]) -> str:

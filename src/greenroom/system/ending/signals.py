@@ -92,7 +92,7 @@ class SignalHandling:
             keep_from_forks(self)
 
     def restore(self) -> None:
-        """Handle signals no more: whoever did before does again. Has an effect on the main thread only."""
+        """Give the signals back to their handlers of before. Has an effect on the main thread only."""
         if self._before and threading.current_thread() is threading.main_thread():
             self._reinstate()
             if self._wakeup is not None:

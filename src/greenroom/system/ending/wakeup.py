@@ -39,17 +39,17 @@ class Wakeup:
         self._writer: socket.socket | None = None
 
     def hears(self) -> bool:
-        """Whether it is told of signals now: somebody else may be. On the main thread."""
+        """Whether signals are written to this socket, and not to one of the program. On the main thread."""
         writer = self._writer
         if writer is None or self._is_deaf:
             return False
         before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         if before not in (-1, writer.fileno()):
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
-        return before == writer.fileno()  # if there was nobody, it is told of the next one
+        return before == writer.fileno()  # if there was none, the next one is
 
     def open(self) -> None:
-        """Begin, unless somebody else is told of signals this way already: there can be only one."""
+        """Begin, unless signals are written to another descriptor already: there can be only one."""
         if self._is_elsewhere:
             self._take()
         # uvloop takes them in itself when it runs, and is not to find ours when it stops.
@@ -79,7 +79,7 @@ class Wakeup:
         if writer is None:
             return False
         before = signal.set_wakeup_fd(-1)
-        if before != writer.fileno():  # somebody has replaced ours since
+        if before != writer.fileno():  # the program has replaced ours since
             signal.set_wakeup_fd(before, warn_on_full_buffer=False)
         writer.close()
         return True

@@ -1,1 +1,1 @@
-"""The further loops of a system that has several. A system with one imports nothing of this."""
+"""The loops of a system: the thread of each, what is run there from others, and when nothing is left to do."""

@@ -1,4 +1,4 @@
-"""All loops of one system: where actors go, what is asked of every loop, and how they begin and end together.
+"""All loops of one system: where actors go, and how the loops begin and end together.
 
 The system's *home* is the loop it would have alone: it runs on the thread of `async with` or `run()`, and decides on
 the end of the system. Each further loop has a thread of its own. An actor lives on one loop for life, and its children
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
@@ -19,21 +18,13 @@ from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.scheduler.celltable import SlotBlocks
 from greenroom.clock import ManualClock
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system import watchdog
-from greenroom.system.eventloop import LoopTimeout, loop_factory
-from greenroom.system.loops.callingthread import CallingThread
-from greenroom.system.loops.calls import LoopCalls
-from greenroom.system.loops.quiet import QuietLoops, is_at_rest
-from greenroom.system.loops.simulated import SimulatedCalls, SimulatedThread
-from greenroom.system.loops.thread import LoopThread
-from greenroom.system.loops.timeline import LoopsTimeline
+from greenroom.system.loops.stillness import LoopsTimeline
+from greenroom.system.loops.thread import CallingThread, LoopThread, LoopTimeout, SystemLoop
 from greenroom.system.paths import number_in
 
 if TYPE_CHECKING:
-    from greenroom._core.scheduler.loop import Loop
-    from greenroom._core.scheduler.poller import Poller
     from greenroom.actor.lifecycle import Lifecycle
-    from greenroom.system.loops.ports import OwningSystem
+    from greenroom.system.system import ActorSystem
 
 __all__ = ["SystemLoops"]
 
@@ -44,52 +35,61 @@ T = TypeVar("T")
 _LAST_STEPS = 1.0
 """Seconds that a loop has for each of its last steps, at least: one that a handler holds for longer is left behind."""
 
-_GLANCE = 0.1
-"""Seconds after which one who waits for a look at a loop sees whether a handler holds that."""
-_GLANCES = 100
-"""How often, before the loop is taken for a busy one."""
+_ADVICE = (
+    "the other actors there wait for it. Let it return sooner, or await what it waits for, as in "
+    "`await asyncio.to_thread(...)`"
+)
+"""What to do about a handler that holds the thread of a dispatcher's loop."""
 
 
 class SystemLoops:
     """The loops of one system."""
 
-    def __init__(self, system: OwningSystem, count: int) -> None:
+    def __init__(self, system: ActorSystem, count: int) -> None:
         self._system = system
-        self._blocks = SlotBlocks()
-        system._loop.table.share(self._blocks)
-        self._is_simulated = system._loop.director is not None
-        self._home_calls = SimulatedCalls(system._loop) if self._is_simulated else LoopCalls(system._loop)
-        # Who was spawned before whom, at the top, matters for supervision.
-        self._spawned = itertools.count()
-        system._life.number_top(self._spawned)
-        # Those that actors are spread over, and those of dispatchers, by name.
-        self.threads = [self._make_thread(number) for number in range(1, count)]
-        self._spread = [system._life, *(thread.life for thread in self.threads)]
+        self.home = SystemLoop(system, system._life, system._poller)
+        # The further loops: those that actors are spread over, and then those of dispatchers.
+        self.threads: list[LoopThread] = []
         self._named: dict[str, LoopThread] = {}
+        # What the further loops share with the home loop. Made with the first of them: alone it is faster.
+        self._blocks: SlotBlocks | None = None
+        self._spawned: Iterator[int] = itertools.count()
+        self._timeline = LoopsTimeline(self)
         # How many steps of the system's end are under way on other threads; and the threads that did not get to theirs,
-        # with what they were at: they are not waited for again.
+        # with the tick they were in: they are not waited for again.
         self.steps = 0
         self._held: dict[LoopThread, int] = {}
+        for number in range(1, count):
+            self.threads.append(self._make_thread(number))
+        self._spread = self.lives
         self._count_timers_together()
-        self._timeline = LoopsTimeline(system._poller, self.threads, lambda: self.steps)
-        system._poller.is_timeline = False
 
     def _make_thread(
         self, number: int, core: int | None = None, is_callers: bool = False, label: str | None = None
     ) -> LoopThread:
-        make = SimulatedThread if self._is_simulated else CallingThread if is_callers else LoopThread
+        home = self.home
+        if self._blocks is None:
+            self._blocks = SlotBlocks()
+            home.loop.table.share(self._blocks)
+            # The order in which top-level actors were spawned matters for supervision.
+            home.life.number_top(self._spawned)
+            home.poller.is_timeline = False
+        if home.loop.world.threads is not None:
+            make: type[LoopThread] = home.loop.world.threads.loop_thread
+        else:
+            make = CallingThread if is_callers else LoopThread
         thread = make(self._system, number, self._blocks, core, label)
         thread.life.number_top(self._spawned)
         return thread
 
+    def all(self) -> list[SystemLoop]:
+        """All loops, the home loop first."""
+        return [self.home, *self.threads]
+
     @property
     def lives(self) -> list[Lifecycle]:
         """The hosts of all loops, that of the home loop first."""
-        return [self._system._life, *(thread.life for thread in self.threads)]
-
-    def pollers(self) -> list[Poller]:
-        """What runs each loop, that of the home loop first."""
-        return [self._system._poller, *(thread.poller for thread in self.threads)]
+        return [one.life for one in self.all()]
 
     # -- where actors go
 
@@ -100,12 +100,12 @@ class SystemLoops:
     def named(self, dispatcher: str, core: int | None, is_callers: bool = False) -> Lifecycle:
         """The host of the loop that a dispatcher has for itself, made on first use. On the home loop's thread.
 
-        One that `is_callers` has no thread of its own: whoever calls `play()` runs it.
+        One that `is_callers` has no thread of its own: the thread that calls `play()` runs it.
         """
         thread = self._named.get(dispatcher)
         if thread is None:
             thread = self._make_thread(len(self.threads) + 1, core, is_callers, dispatcher)
-            if self._system._poller.home() is not None:
+            if self.home.poller.home() is not None:
                 self._start_one(thread)
                 self._join_clock()
             self._named[dispatcher] = thread
@@ -114,51 +114,40 @@ class SystemLoops:
         return thread.life
 
     def _count_timers_together(self) -> None:
-        all_timers = [life.loop.timers for life in self.lives]
-        for timers in all_timers:
-            timers.others = [other for other in all_timers if other is not timers]
+        if self.threads:
+            all_timers = [one.loop.timers for one in self.all()]
+            for timers in all_timers:
+                timers.others = [other for other in all_timers if other is not timers]
 
     def life_of(self, name_or_id: object) -> Lifecycle:
         """The host of the loop on which the actor of this id, path or name would live."""
+        home = self.home.life
+        if self._blocks is None:
+            return home
         cell_id = name_or_id
         if isinstance(name_or_id, str):
             first = name_or_id.removeprefix("/").partition("/")[0]
-            record = self._system._life.top.named(first)
+            record = home.top.named(first)
             cell_id = number_in(first) if record is None else record.cell.id
         if not isinstance(cell_id, int) or cell_id <= 0:
-            return self._system._life
+            return home
         table = self._blocks.owner(cell_id)
-        return next((life for life in self.lives if life.loop.table is table), self._system._life)
+        return next((life for life in self.lives if life.loop.table is table), home)
 
-    def thread_of(self, life: Lifecycle) -> LoopThread:
-        """The thread of a further loop."""
-        return next(thread for thread in self.threads if thread.life is life)
-
-    # -- what others want to have done on a loop's thread
+    def thread_of(self, life: Lifecycle) -> LoopThread | None:
+        """The thread of a further loop; None for the home loop."""
+        return next((thread for thread in self.threads if thread.life is life), None)
 
     def call(self, life: Lifecycle, action: Callable[[], T], timeout: float) -> T:
         """Have `action` called on the thread of one loop, and wait; `LoopTimeout` when it has no time for that."""
-        calls = self._calls_of(life.loop)
-        return action() if calls.is_here() else calls.call(action, self._calls_here(), timeout)
-
-    def _calls_of(self, loop: Loop) -> LoopCalls:
-        return next((thread.calls for thread in self.threads if thread.loop is loop), self._home_calls)
-
-    def _calls_here(self) -> LoopCalls | None:
-        """What this thread is called for, if it is one of the system's own."""
-        here = get_ident()
-        if here == self._home_calls.loop.runq.thread:
-            return self._home_calls
-        return next((thread.calls for thread in self.threads if thread.loop.runq.thread == here), None)
-
-    def is_here(self) -> bool:
-        """Whether this is the thread of one of the loops."""
-        return self._calls_here() is not None
+        own = next((one for one in self.all() if one.is_here()), None)
+        return (self.thread_of(life) or self.home).call(action, timeout, own)
 
     # -- beginning
 
     def start(self) -> None:
         """Start all threads, or none. On the home loop's thread."""
+        self.home.aio = asyncio.get_running_loop()
         try:
             for thread in self.threads:
                 self._start_one(thread)
@@ -166,127 +155,92 @@ class SystemLoops:
             for started in self.release():
                 started.join(_LAST_STEPS)
             raise
-        self._join_clock()
+        if self.threads:
+            self._join_clock()
+        self._watch(self.home, self._system._stuck_advice)
 
     def _join_clock(self) -> None:
-        """Let a clock that is turned by hand see all loops as one."""
-        clock = self._system._loop.clock
+        """Show all loops as one to a clock that is turned by hand."""
+        clock = self.home.loop.clock
         if isinstance(clock, ManualClock):
-            clock.leave(self._system._poller)
+            clock.leave(self.home.poller)
             clock.join(self._timeline)
 
     def _start_one(self, thread: LoopThread) -> None:
-        thread.start(None if self._is_simulated else loop_factory())
-        patience = self._system.config.stuck_after
-        if patience > 0 and not self._is_simulated:
-            if thread.is_dispatchers:
-                watchdog.watch(thread, patience, f"thread ({thread.label})", watchdog.LOOP_ADVICE)
-            else:
-                watchdog.watch(thread, patience)
+        thread.start()
+        if thread.is_dispatchers:
+            self._watch(thread, _ADVICE, f"thread ({thread.label})")
+        else:
+            self._watch(thread, None)
+
+    def _is_watched(self) -> bool:
+        return self._system.config.stuck_after > 0 and self.home.loop.world.is_real
+
+    def _watch(self, one: SystemLoop, advice: str | None, place: str = "system's thread") -> None:
+        """Have handlers that hold the loop's thread reported."""
+        if self._is_watched():
+            from greenroom.system import watchdog  # slow to import
+
+            watchdog.watch(one, self._system.config.stuck_after, place, advice)
 
     def release(self) -> list[Thread]:
-        """Let all threads end, whose loops have stopped; those that have not ended yet."""
-        clock = self._system._loop.clock
+        """End all threads, whose loops have stopped; returns those that have not ended yet."""
+        clock = self.home.loop.clock
         if isinstance(clock, ManualClock):
             clock.leave(self._timeline)
+        if self._is_watched():
+            from greenroom.system import watchdog
+
+            for one in self.all():
+                watchdog.unwatch(one)
         for thread in self.threads:
-            if not self._is_simulated:
-                watchdog.unwatch(thread)
             thread.release()
         return [thread.thread for thread in self.threads if thread.thread is not None and thread.thread.is_alive()]
 
-    # -- rest
-
-    async def rest(self) -> None:
-        """Return when all loops are at rest at the same time."""
-        home = self._system._poller
-        while True:
-            await home.rest()
-            for thread in self.threads:
-                await thread.do(thread.poller.rest)
-            if await self._agree():
-                return
-
-    async def are_at_rest(self) -> bool:
-        """Whether all loops are at rest. To look takes a turn of each thread: that is waited for, and no handler is."""
-        look = asyncio.ensure_future(self._look_until_clear())
-        try:
-            for _ in range(_GLANCES):
-                ticks = [thread.loop.ticks for thread in self.threads]
-                await asyncio.wait((look,), timeout=_GLANCE)
-                if look.done():
-                    return look.result()
-                loops = [thread.loop for thread in self.threads]
-                if any(loop.ticking and loop.ticks == seen for loop, seen in zip(loops, ticks, strict=False)):
-                    return False
-            return False
-        finally:
-            look.cancel()
-
-    async def _look_until_clear(self) -> bool:
-        """Whether all are at rest: a tick between two looks, which found nothing to do, is no reason why not."""
-        while True:
-            looks = [await self._look_at_all(), await self._look_at_all()]
-            if None in looks[0] or None in looks[1]:
-                return False
-            if looks[0] == looks[1]:
-                return True
-
-    async def _agree(self) -> bool:
-        """Whether all are at rest, and none of them did anything between one look and the next."""
-        looks = [await self._look_at_all(), await self._look_at_all()]
-        return None not in looks[0] and looks[0] == looks[1]
-
-    async def _look_at_all(self) -> list[int | None]:
-        others = [await thread.do(partial(is_at_rest, thread.poller)) for thread in self.threads]
-        return [is_at_rest(self._system._poller), *others]
-
-    def quiet(self) -> QuietLoops:
-        """What waits until no loop has anything to do that others want of it."""
-        return QuietLoops(self._system._loop, self._system._poller, self.threads)
-
-    # -- the end, on the home loop's thread
+    # -- the end of the further loops, on the home loop's thread
 
     async def close_spawning(self) -> None:
-        """Let nothing be spawned any more."""
+        """Refuse spawns from now on."""
         for thread in self.threads:
             thread.life.closed = True  # at once, for those who look; the rest on its own thread
-            await self._step(thread, thread.end.close_spawning)
+            await self._step(thread, thread.close_spawning)
 
     async def stop_all(self) -> list[Lifecycle]:
         """Tell all actors to stop; the hosts of those loops that have some, and are not left behind."""
-        return [thread.life for thread in self.threads if await self._step(thread, thread.end.stop_all)]
+        return [thread.life for thread in self.threads if await self._step(thread, thread.stop_all)]
 
     def cancel_messages(self) -> None:
         """Cancel the suspended handlers."""
         for thread in self.threads:
-            thread.post(thread.end.cancel_messages)
+            thread.post(thread.cancel_messages)
 
     async def cancel_handlers(self) -> None:
         """Cancel all that is suspended, and let it have a last turn."""
-        await asyncio.gather(*(self._step(thread, thread.end.cancel_handlers) for thread in self.threads))
+        if self.threads:
+            await asyncio.gather(*(self._step(thread, thread.cancel_handlers) for thread in self.threads))
 
     async def stop(self, late: bool) -> None:
         """End what remains, and the loops."""
         for thread in self.threads:
-            if not await self._step(thread, partial(_force_and_stop, thread, late)):
-                thread.later(partial(_force_and_stop, thread, late))
+            stop = partial(thread.force_and_stop, late)
+            if not await self._step(thread, stop):
+                thread.post(stop)
         for thread in self.threads:
             await thread.end_tasks()
 
     def stop_at_once(self, late: bool) -> None:
-        """The same, where asyncio has no further turn."""
+        """As `stop`, where asyncio has no further turn."""
         for thread in self.threads:
             try:
-                self.call(thread.life, partial(_force_and_stop, thread, late), _LAST_STEPS)
+                self.call(thread.life, partial(thread.force_and_stop, late), _LAST_STEPS)
             except LoopTimeout:
                 self._leave_behind(thread)
 
     async def _step(self, thread: LoopThread, action: Callable[[], object]) -> object:
         """One step of the end on another thread; None if a handler holds that."""
         self.steps += 1
-        step = asyncio.ensure_future(thread.do(action))
-        # Whoever holds the thread has the time that any actor has to stop.
+        step = asyncio.ensure_future(thread.run(action))
+        # A handler that holds the thread has the time that any actor has to stop.
         patience = max(_LAST_STEPS, self._system.config.stop_timeout)
         if self._held.get(thread) == thread.loop.ticks:
             patience = 0.0
@@ -317,9 +271,3 @@ class SystemLoops:
     def left_behind(self) -> int:
         """How many messages wait on loops that did not get to their end."""
         return sum(count_queued(thread.loop) for thread in self._held if not thread.loop.closed)
-
-
-def _force_and_stop(thread: LoopThread, late: bool) -> bool:
-    thread.end.force_all(late)
-    thread.end.stop_loop()
-    return True

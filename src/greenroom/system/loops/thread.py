@@ -1,181 +1,319 @@
-"""A further loop of a system, on a thread of its own with asyncio, or uvloop where that is installed."""
+"""One loop of a system: the thread it runs on, the three ways to run something there, and the steps of its end.
+
+`post` does not wait, `call` has a thread wait, and `await run` a coroutine. What is posted or called is done in a tick
+of the loop; what is run, by asyncio between two ticks.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from _thread import get_ident
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
+from greenroom.actor.life.forcing import cancel_handler
 from greenroom.actor.lifecycle import Lifecycle
-from greenroom.errors import NoThread
-from greenroom.system.ending.loopend import LoopEnd
-from greenroom.system.loops.calls import LoopCalls
-from greenroom.system.loops.cores import keep_on_core
+from greenroom.actor.messaging.drain import Discards, drain
+from greenroom.actor.messaging.ref import Alias
+from greenroom.actor.records.record import ActorRecord
+from greenroom.errors import NotStarted
+from greenroom.exits import KILLED, SHUTDOWN
+from greenroom.system.eventloop import keep_on_core, start_thread
 
 if TYPE_CHECKING:
+    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.celltable import SlotBlocks
-    from greenroom.system.config import SystemConfig
-    from greenroom.system.loops.ports import OwningSystem
+    from greenroom.system.system import ActorSystem
 
-__all__ = ["LoopThread", "call_and_await"]
+__all__ = ["CallingThread", "LoopThread", "LoopTimeout", "SystemLoop"]
 
 T = TypeVar("T")
 
 _POLL_INTERVAL = 0.1
-"""Seconds after which whoever waits for the thread checks that it is still alive."""
-_START_TIME = 30.0
-"""Seconds that a thread has to start."""
+"""Seconds after which a coroutine that waits for another thread checks that asyncio still runs there."""
+_LAST_CHANCE = 0.25
+"""Seconds of real time that cancelled handlers on other threads have to end, when the system's own time is up."""
+_TURNS = 3
+"""Turns of asyncio that a cancelled handler has after the deadline, before it is abandoned."""
 
 
-class LoopThread:
-    """One further loop, from its making to its end."""
+class LoopTimeout(Exception):
+    """A loop's thread did not get to a call in time."""
 
-    def __init__(
-        self,
-        system: OwningSystem,
-        number: int,
-        blocks: SlotBlocks,
-        core: int | None = None,
-        label: str | None = None,
-    ) -> None:
-        self.number = number
-        self._system = system
-        # That of the dispatcher it was made for, if it was.
-        self.is_dispatchers = label is not None
-        self.label = f"loop {number}" if label is None else label
-        self.name = f"{system.name} {self.label}"
-        self.token = f"{system.token} loop {number}"
-        self.core = core
-        self.life = Lifecycle(system, system._life.top.names)
-        home = system._loop
-        self._loop = Loop(home.limits, home.clock, self.life, home.hooks, home.admission.propagation, blocks)
-        self.life.serve(self._loop)
-        self.poller: Poller = Poller(self._loop)
-        self.poller.is_timeline = False
-        self.life.poller = self.poller
-        self.end: LoopEnd = LoopEnd(self.life, self.poller)
-        self.calls: LoopCalls = LoopCalls(self._loop)
-        self.thread: threading.Thread | None = None
-        self._aio: asyncio.AbstractEventLoop | None = None
-        # Set on its thread when nothing is left to do there.
-        self._over: asyncio.Event | None = None
 
-    @property
-    def loop(self) -> Loop:
-        """The loop."""
-        return self._loop
+class SystemLoop:
+    """One loop of a system, with what runs it."""
 
-    # -- what a pool of worker processes asks of its owner
+    def __init__(self, system: ActorSystem, life: Lifecycle, poller: Poller, label: str = "") -> None:
+        self.system = system
+        # Of a further loop; that of the dispatcher it was made for, if it was.
+        self.label = label
+        self.name = f"{system.name} {label}" if label else system.name
+        self.token = f"{system.token} {label}" if label else system.token
+        self.life = life
+        self.loop: Loop = life.loop
+        self.poller = poller
+        # The asyncio loop that it runs in, from its start on; also after its end.
+        self.aio: asyncio.AbstractEventLoop | None = None
+        # Calls from other threads that have not been made yet; and what wakes this loop's thread when it waits for a
+        # call to another: that call is done, or one to this loop has come.
+        self._calls: deque[Callable[[], object]] = deque()
+        self._wakes = threading.Event()
 
-    @property
-    def config(self) -> SystemConfig:
-        """The system's settings."""
-        return self._system.config
+    def is_here(self) -> bool:
+        """Whether this is the loop's own thread."""
+        here: bool = get_ident() == self.loop.runq.thread
+        return here
 
-    def _request_end(self, timeout: float, drain: bool | None) -> None:
-        self._system._request_end(timeout, drain)
+    def post(self, action: Callable[[], object]) -> None:
+        """Have `action` called on the loop's thread, and do not wait. Here, if this is it, or the loop has stopped."""
+        if self.is_here() or not self.loop.inbound.post_back(None, action):
+            action()
 
-    def fail(self, cause: BaseException) -> None:
-        """End the system, because of `cause`."""
-        self._system.fail(cause)
+    def call(self, action: Callable[[], T], timeout: float, own: SystemLoop | None = None) -> T:
+        """Have `action` called on the loop's thread, and wait for its result; `own` is the loop of this thread.
 
-    # -- its thread
+        While a loop's thread waits here, it makes the calls to its own loop, so that two loops that call each other do
+        not wait for ever. Raises `LoopTimeout` if the call has not begun in time: then it is not made.
+        """
+        if self.is_here():
+            return action()
+        world = self.loop.world
+        if world.threads is not None:
+            result: T = world.threads.call(self.loop, action)
+            return result
+        self.loop.inbound.require_same_world(None)
+        done: ThreadFuture[T] = ThreadFuture()
 
-    def start(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
-        """Start the thread, and return when the loop runs on it."""
-        ready: ThreadFuture[None] = ThreadFuture()
-        self.thread = threading.Thread(target=self._run, args=(ready, factory), name=self.name, daemon=True)
+        def make() -> None:
+            if done.set_running_or_notify_cancel():
+                try:
+                    done.set_result(action())
+                except BaseException as exc:
+                    done.set_exception(exc)
+
+        self._calls.append(make)
+        if not self.loop.inbound.post_back(None, self._make_calls):
+            return action()  # it has stopped: no other thread touches what it has
+        self._wakes.set()
+        if own is not None:
+            own._make_calls_until(done, timeout)
         try:
-            self.thread.start()
-        except RuntimeError as exc:
-            self.thread = None
-            raise NoThread(self.name) from exc
-        ready.result(_START_TIME)
+            return done.result(timeout if own is None else 0.0)
+        except TimeoutError:
+            if done.cancel():
+                raise LoopTimeout from None
+            return done.result()  # it has begun after all; or `action` raised this
 
-    def _run(self, ready: ThreadFuture[None], factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
-        async def main() -> None:
-            self._aio = asyncio.get_running_loop()
-            self._over = asyncio.Event()
-            self.poller.attach()
-            ready.set_result(None)
-            await self._over.wait()
-            if not self._loop.closed:  # the system could not start, and may try again
-                self.poller.detach()
+    def _make_calls(self) -> None:
+        while self._calls:
+            self._calls.popleft()()
 
-        try:
-            if self.core is not None:
-                keep_on_core(self.name, self.core)
-            with asyncio.Runner(loop_factory=factory) as runner:
-                runner.run(main())
-        except BaseException as error:
-            if ready.done():
-                raise
-            ready.set_exception(error)  # asyncio could not start: it needs file descriptors
-
-    def release(self) -> None:
-        """Let the thread end, once its loop has stopped. From any thread."""
-        aio, over = self._aio, self._over
-        if aio is not None and over is not None:
-            with suppress(RuntimeError):  # it has ended already
-                aio.call_soon_threadsafe(over.set)
-
-    def later(self, action: Callable[[], object]) -> None:
-        """Have something done when the handler that holds the thread has returned."""
-        if self._aio is not None:
-            with suppress(RuntimeError):  # it has ended already
-                self._aio.call_soon_threadsafe(action)
-
-    async def end_tasks(self) -> None:
-        """End what is left of asyncio's tasks, once its loop has stopped: its thread does that by itself."""
-
-    # -- for others
+    def _make_calls_until(self, done: ThreadFuture[Any], timeout: float) -> None:
+        done.add_done_callback(lambda _: self._wakes.set())
+        until = monotonic() + timeout
+        while not done.done() and (left := until - monotonic()) > 0.0:
+            self._wakes.wait(left)
+            self._wakes.clear()
+            self._make_calls()
 
     @overload
-    async def do(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
+    async def run(self, action: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
     @overload
-    async def do(self, action: Callable[[], T]) -> T: ...
-    async def do(self, action: Callable[[], Any]) -> Any:
-        """Have something done on its thread, and wait for the result; on this one before the system has started."""
-        aio = self._aio
-        if aio is None:
-            return await call_and_await(action)
-        waiting = call_and_await(action)
+    async def run(self, action: Callable[[], T]) -> T: ...
+    async def run(self, action: Callable[[], Any]) -> Any:
+        """Call `action` on the loop's thread, await what it returns if that is a coroutine, and return the result.
+
+        Here, if this is that thread, or the loop has not started or has stopped.
+        """
+        aio = self.aio
+        if aio is None or aio is asyncio.get_running_loop():
+            return await _call_and_await(action)
+        work = _call_and_await(action)
         try:
-            future = asyncio.run_coroutine_threadsafe(waiting, aio)
+            future = asyncio.run_coroutine_threadsafe(work, aio)
         except RuntimeError:
             if not aio.is_closed():
                 raise
-            waiting.close()
-            return await call_and_await(action)
+            work.close()
+            return await _call_and_await(action)
         result = asyncio.wrap_future(future)
+        # A virtual thread cannot end unnoticed; and who looks again and again would move its clock.
+        interval = _POLL_INTERVAL if self.loop.world.is_real else None
         try:
-            while not result.done() and self._is_alive():
-                await asyncio.wait((result,), timeout=_POLL_INTERVAL)
+            while not result.done() and not aio.is_closed():
+                await asyncio.wait((result,), timeout=interval)
         finally:
             if not result.done():
                 future.cancel()
         if result.done() and not result.cancelled():
             return result.result()
-        # A thread that ends cancels what is left there, or never gets to it: then nobody else touches the loop.
-        if not self._is_alive():
-            waiting.close()
-        return await call_and_await(action)
+        # A thread that ends cancels what is left there, or never gets to it; then no other thread touches the loop.
+        if aio.is_closed():
+            work.close()
+        return await _call_and_await(action)
 
-    def _is_alive(self) -> bool:
-        return self.thread is not None and self.thread.is_alive()
+    # -- its end, which `Shutdown` brings about, on the loop's own thread
 
-    def post(self, action: Callable[[], object]) -> None:
-        """Have something done on its thread, and do not wait."""
-        if self._aio is None or not self._loop.inbound.bring(None, action):
-            action()
+    def close_spawning(self) -> None:
+        """Refuse spawns from now on."""
+        self.life.closed = True
+        if self.life.discards is None:
+            self.life.discards = Discards()
+
+    def stop_all(self) -> int:
+        """Tell every actor to stop, the youngest first; how many there are at the top."""
+        for record in reversed(self.life.top.records()):
+            self.life.request_end(record.cell, SHUTDOWN)
+        return self.life.top.count
+
+    def cancel_messages(self) -> None:
+        """Cancel the suspended handlers; hooks, which clean up, have the time that is left."""
+        self._cancel((MESSAGE, STASHED))
+
+    async def cancel_handlers(self) -> None:
+        """Cancel all that is suspended, and let it have a last turn."""
+        self._cancel(None)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        if self.loop.handoffs:
+            # Those on other threads have some real time: what blocks there cannot be waited for.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_CHANCE):
+                    await self.poller.handed_back()
+
+    def _cancel(self, kinds: tuple[int, ...] | None) -> None:
+        for cell in list(self.loop.table):
+            record = cell.record
+            if cell.task is None or not isinstance(record, ActorRecord):
+                continue
+            if kinds is None or cell.task.kind in kinds:
+                self.life.note_forced(cell)
+                cancel_handler(self.life, cell, record.ensure_extras())
+
+    def force_all(self, late: bool) -> None:
+        """End all remaining actors, children first, without running hooks; `late` if they have had their time."""
+        for cell in _bottom_up(self.life.top.records()):
+            record = cell.record
+            if not isinstance(record, ActorRecord):
+                continue
+            if late and record.state > 0:
+                self.life.note_forced(cell)
+            if cell.task is not None:
+                record.ensure_extras().abandoned = True
+                self.loop.visits.abandon(cell)
+            cell.close()
+            if type(cell.ref) is Alias:
+                record.args[0].give_up()
+            drain(cell, record.extras, "stopped")
+            self.life.finish(cell, record, KILLED if record.state > 0 else SHUTDOWN)
+
+    def stop_loop(self) -> None:
+        """Give asyncio its thread back; what comes from now on is a dead letter."""
+        self.poller.detach()
+        self.loop.close()
+
+    def force_and_stop(self, late: bool) -> bool:
+        """The last two steps of a loop on another thread; True when they have been taken."""
+        self.force_all(late)
+        self.stop_loop()
+        return True
 
 
-async def call_and_await(action: Callable[[], Any]) -> Any:
-    """Call `action`, and await what it returns if that is a coroutine."""
+def _bottom_up(records: list[ActorRecord]) -> list[Cell]:
+    """The cells of `records` and of all their descendants, children before their parents."""
+    found = []
+    waiting = list(records)
+    while waiting:
+        record = waiting.pop()
+        found.append(record.cell)
+        if record.child_list is not None:
+            waiting.extend(record.child_list.records())
+    return list(reversed(found))
+
+
+async def _call_and_await(action: Callable[[], Any]) -> Any:
     result = action()
     return await result if asyncio.iscoroutine(result) else result
+
+
+class LoopThread(SystemLoop):
+    """A further loop, on a thread of its own with asyncio, or uvloop where that is installed."""
+
+    def __init__(
+        self, system: ActorSystem, number: int, blocks: SlotBlocks, core: int | None = None, label: str | None = None
+    ) -> None:
+        self.is_dispatchers = label is not None
+        self.core = core
+        life = Lifecycle(system, system._life.top.names)
+        home = system._loop
+        loop = Loop(home.limits, home.clock, life, home.hooks, home.admission.propagation, blocks)
+        life.serve(loop)
+        life.poller = Poller(loop)
+        life.poller.is_timeline = False
+        super().__init__(system, life, life.poller, f"loop {number}" if label is None else label)
+        self.thread: threading.Thread | None = None
+        # Set on its thread when nothing is left to do there.
+        self._over: asyncio.Event | None = None
+
+    # -- its thread
+
+    def start(self) -> None:
+        """Start the thread, and return when the loop runs on it."""
+        self.thread = start_thread(self.name, self.name, self._main)
+
+    async def _main(self, ready: ThreadFuture[None]) -> None:
+        if self.core is not None:
+            keep_on_core(self.name, self.core)
+        self.aio = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self.poller.attach()
+        ready.set_result(None)
+        await self._over.wait()
+        if not self.loop.closed:  # the system could not start, and may try again
+            self.poller.detach()
+
+    def release(self) -> None:
+        """End the thread, once its loop has stopped. From any thread."""
+        if self.aio is not None and self._over is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self.aio.call_soon_threadsafe(self._over.set)
+
+    async def end_tasks(self) -> None:
+        """End what is left of asyncio's tasks, once the loop has stopped: a thread that ends does that by itself."""
+
+
+class CallingThread(LoopThread):
+    """A further loop on the thread that calls `play()`: the main one, which a GUI or signals may need.
+
+    That thread calls `begin`, and then `wait` in the asyncio loop that it began in.
+    """
+
+    def start(self) -> None:
+        """Raise if it has no thread yet."""
+        if self.aio is None:
+            raise NotStarted(self.system.name, "a pod of the calling thread")
+
+    def begin(self) -> None:
+        """Run here from now on, in the running asyncio loop."""
+        self.aio = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self.poller.attach()
+
+    def undo(self) -> None:
+        """The system could not start: be as before `begin`."""
+        self.poller.detach()
+        self.aio = self._over = None
+
+    async def wait(self) -> None:
+        """Return when the system does not need the thread any more."""
+        assert self._over is not None
+        await self._over.wait()

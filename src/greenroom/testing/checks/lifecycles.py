@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
-from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import (
     ChildTerminated,
@@ -26,14 +25,27 @@ from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.errors.base import in_words
 from greenroom.exits import ExitKind, ExitReason
-from greenroom.testing.checks.exceptionequality import difference_between
+from greenroom.validation import require_delay
 
-__all__ = ["HookCall", "HookLog", "assert_ended", "assert_states"]
+__all__ = ["HookCall", "HookLog", "assert_ended", "assert_states", "difference_between"]
 
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
 _End = ExitKind | ExitReason | type[BaseException] | BaseException
 """How an actor should have ended."""
+
+
+_HOOK_OF: dict[type[Signal], str] = {
+    PreStart: "pre_start",
+    PostStart: "post_start",
+    PreStop: "pre_stop",
+    PostStop: "post_stop",
+    PreRestart: "pre_restart",
+    PostRestart: "post_restart",
+    Terminated: "on_terminated",
+    ChildTerminated: "on_child_terminated",
+}
+_OTHER_HOOKS = ("snapshot", "restore")
 
 
 def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
@@ -56,10 +68,10 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
     """
     wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
     history = ref.history
-    port = ref._cell.loop.host.port
-    if not history and not port.config.history:
+    system = ref._cell.loop.host.system
+    if not history and not system.config.history:
         raise AssertionError(
-            f"{ref} does not remember its states: give the system {port.name!r} a SystemConfig(history=True)"
+            f"{ref} does not remember its states: give the system {system.name!r} a SystemConfig(history=True)"
         )
     if not _fits(wanted, history):
         raise AssertionError(_differs(f"{ref} should have been", "it was", wanted, history, _name_of_state))
@@ -103,7 +115,7 @@ async def assert_ended(
     the exception that ended the actor, or an exception that equals it in type, arguments, attributes and text.
     `timeout` is in real seconds.
     """
-    require_timeout(timeout)
+    require_delay("timeout", timeout)
     wanted = [_kind_of(one) if isinstance(one, str) else one for one in how]
     said = f" ({', '.join(map(_end_in_words, wanted))})" if wanted else ""
     try:
@@ -118,15 +130,8 @@ async def assert_ended(
         if different is not None:
             raise AssertionError(f"{ref} should have ended otherwise{said}, and ended so: {reason}{different}")
         if isinstance(one, type | BaseException) and reason.cause is not None:
-            _mark_expected(ref, reason.cause)
+            ref._cell.loop.world.retrieved(reason.cause)  # expected, so a simulation does not fail because of it
     return reason
-
-
-def _mark_expected(ref: ActorRef, cause: BaseException) -> None:
-    """The test expects `cause`, so a simulation does not fail because of it."""
-    director = ref._cell.loop.director
-    if director is not None:
-        director.heeded(cause)
 
 
 def _kind_of(name: str) -> ExitKind:
@@ -164,19 +169,6 @@ class HookCall(NamedTuple):
     name: str
     ref: ActorRef
     arguments: tuple[Any, ...] = ()
-
-
-_HOOK_OF: dict[type[Signal], str] = {
-    PreStart: "pre_start",
-    PostStart: "post_start",
-    PreStop: "pre_stop",
-    PostStop: "post_stop",
-    PreRestart: "pre_restart",
-    PostRestart: "post_restart",
-    Terminated: "on_terminated",
-    ChildTerminated: "on_child_terminated",
-}
-_OTHER_HOOKS = ("snapshot", "restore")
 
 
 class _SkipInitSubclass:
@@ -327,3 +319,58 @@ def _differs(
     if any(_fits(wanted[:length], actual) for length in range(len(wanted))):
         text += " (the rest may be still to come: await `ref.started()`, `ref.terminated()` or `system.settle()` first)"
     return text
+
+
+def difference_between(actual: BaseException | None, expected: BaseException | None) -> str | None:
+    """Describe how an exception (or None) differs from the expected one; None if it does not.
+
+    >>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "a.txt"))
+    >>> difference_between(OSError(2, "no such file", "a.txt"), OSError(2, "no such file", "b.txt"))
+    "it says [Errno 2] no such file: 'a.txt', not [Errno 2] no such file: 'b.txt'"
+    >>> difference_between(KeyError(), ValueError())
+    'it is KeyError, not ValueError'
+
+    By default, exceptions compare by identity. Here two are equal if their own `__eq__` says so, or if they have the
+    same type and equal arguments, attributes and text. Tracebacks, notes and causes are not compared.
+    """
+    if type(actual) is not type(expected):
+        return f"it is {_type_name(actual)}, not {_type_name(expected)}"
+    if actual is None or expected is None or actual == expected:
+        return None  # both None, the same, or equal dataclasses, whose `args` depend on how they were made
+    if not _equal(actual.args, expected.args):
+        return f"its arguments are {actual.args!r}, not {expected.args!r}"
+    return _other_attribute(_attributes(actual), _attributes(expected)) or _other_text(str(actual), str(expected))
+
+
+def _type_name(exc: BaseException | None) -> str:
+    return "no exception" if exc is None else type(exc).__name__
+
+
+def _attributes(exc: BaseException) -> dict[str, object]:
+    """The instance attributes, without Python's own, such as `__notes__`."""
+    return {name: value for name, value in vars(exc).items() if not (name.startswith("__") and name.endswith("__"))}
+
+
+def _other_attribute(actual: dict[str, object], expected: dict[str, object]) -> str | None:
+    for name in sorted(actual.keys() | expected.keys()):
+        if name not in actual:
+            return f"it has no {name}"
+        if name not in expected:
+            return f"it has a {name}, {actual[name]!r}"
+        if not _equal(actual[name], expected[name]):
+            return f"its {name} is {actual[name]!r}, not {expected[name]!r}"
+    return None
+
+
+def _other_text(actual: str, expected: str) -> str | None:
+    # The text of some built-in exceptions has more than their arguments: a file name, for example.
+    return None if actual == expected else f"it says {actual}, not {expected}"
+
+
+def _equal(one: object, other: object) -> bool:
+    """Compare two values, and the exceptions inside lists and tuples: an exception group has some in its arguments."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and type(one) is type(other):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, BaseException) and isinstance(other, BaseException):
+        return difference_between(one, other) is None
+    return one is other or bool(one == other)

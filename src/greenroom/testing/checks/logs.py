@@ -39,7 +39,7 @@ class _Captured(NamedTuple):
         if not isinstance(actor, Address):
             return bool(fields["actor"] == path)
         known = (fields["actor"], fields.get("actor_id"), fields.get("system"))
-        return known == (path, actor.id, actor._cell.loop.host.port.name)
+        return known == (path, actor.id, actor._cell.loop.host.system.name)
 
     def __str__(self) -> str:
         return f"{self.record.levelname} {self.text}"
@@ -230,14 +230,11 @@ def _loggers() -> list[logging.Logger]:
 
 
 class _Handler(logging.Handler):
-    """Passes every record to the capture."""
-
     def __init__(self, logs: CapturedLogs) -> None:
         super().__init__()
         self._logs = logs
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record, from any thread."""
         self._logs._take(record)
 
 
@@ -245,7 +242,6 @@ class _ExcludeFilter(logging.Filter):
     """Drops the records of one logger and its children; lets all others through."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is of another logger."""
         return not super().filter(record)
 
 

@@ -8,15 +8,14 @@ cancelled after it was woken.
 from __future__ import annotations
 
 import asyncio
-from _thread import get_ident
 from collections import deque
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.signals import Signal, Terminated
+from greenroom.actor.messaging.waiting import TaskWait
 from greenroom.testing.probing.matching import matches
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
-__all__ = ["Envelope", "Inbox", "ProbeActor", "ProbeEndWaiter"]
+__all__ = ["Envelope", "Inbox", "ProbeActor"]
 
 
 class Envelope(NamedTuple):
@@ -46,27 +45,25 @@ class Inbox:
         self.arrivals = 0
         self.ended: ExitReason | None = None
         self._envelopes: deque[Envelope] = deque()
-        self._waiters: list[_Waiter] = []
+        self._waiters: list[TaskWait] = []
 
     # -- for the probe's actor
 
     def put(self, envelope: Envelope) -> None:
-        """Add a message. From any thread."""
         with self._lock:
             self._envelopes.append(envelope)
             waiters = self._note_arrival()
         for waiter in waiters:
-            waiter.wake()
+            waiter.end(None)
 
     def end(self, reason: ExitReason) -> None:
-        """The actor has ended: no more messages will come. From any thread."""
         with self._lock:
             self.ended = reason
             waiters = self._note_arrival()
         for waiter in waiters:
-            waiter.wake()
+            waiter.end(None)
 
-    def _note_arrival(self) -> list[_Waiter]:
+    def _note_arrival(self) -> list[TaskWait]:
         self.arrivals += 1
         waiters, self._waiters = self._waiters, []
         return waiters
@@ -104,15 +101,19 @@ class Inbox:
         `until` is a time of the running asyncio loop. So a caller that waits as long as this is True stops in time,
         however many unwanted messages come.
         """
-        waiter = _Waiter()
+        waiter = TaskWait()
+        aio = asyncio.get_running_loop()
+        timeout = aio.call_at(until, waiter.end, None)
         with self._lock:
             if self.arrivals <= arrivals:
                 self._waiters.append(waiter)
             else:
-                waiter.wake()
+                waiter.end(None)
         try:
-            return await waiter.is_woken(until)
+            await waiter.result()
+            return aio.time() < until
         finally:
+            timeout.cancel()
             with self._lock:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
@@ -127,7 +128,6 @@ class ProbeActor(Actor):
         self.inbox = inbox
 
     def receive(self, message: object) -> None:
-        """Put a message into the inbox. If it was asked, leave the reply to the test."""
         asked = isinstance(self.ctx._receipt(), Question)
         self.inbox.put(Envelope(message, self.ctx.sender, self.ctx.defer_reply() if asked else None))
 
@@ -141,46 +141,3 @@ class ProbeActor(Actor):
 
 
 ProbeActor.__name__ = "TestProbe"  # the name that probes get by default
-
-
-class ProbeEndWaiter:
-    """Tells the inbox when the probe's actor has ended. A hook could not: none runs when an end is forced."""
-
-    for_start = False
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-
-    def ended(self, _: object, reason: ExitReason) -> None:
-        """The probe's actor has ended."""
-        self._inbox.end(reason)
-
-
-class _Waiter:
-    """One waiting coroutine."""
-
-    def __init__(self) -> None:
-        self._aio = asyncio.get_running_loop()
-        self._thread = get_ident()
-        self._future: asyncio.Future[None] = self._aio.create_future()
-
-    def wake(self) -> None:
-        """Wake the coroutine. From any thread."""
-        if get_ident() == self._thread:
-            self._finish()
-        else:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._aio.call_soon_threadsafe(self._finish)
-
-    async def is_woken(self, until: float) -> bool:
-        """Wait to be woken. Return whether that was in time."""
-        handle = self._aio.call_at(until, self._finish)
-        try:
-            await self._future
-        finally:
-            handle.cancel()
-        return self._aio.time() < until
-
-    def _finish(self) -> None:
-        if not self._future.done():
-            self._future.set_result(None)

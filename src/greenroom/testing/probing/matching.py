@@ -83,14 +83,12 @@ def _find_place(number: int, fits: list[list[int]], holders: dict[int, int], tri
 
 
 def in_words(wanted: object) -> str:
-    """Describe `wanted` in an error."""
     if isinstance(wanted, type) or not callable(wanted) or get_origin(wanted) is not None:
         return shown(wanted)
     return f"what {_name_of(wanted)} is true of"
 
 
 def listed(wanted: Iterable[object]) -> str:
-    """Describe several in an error."""
     return ", ".join(map(in_words, wanted))
 
 

@@ -8,19 +8,19 @@ from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from greenroom.actor.messaging.asking import require_timeout
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Terminated
-from greenroom.actor.messaging.waiting import on_loop
+from greenroom.actor.messaging.waiting import End, on_loop
 from greenroom.actor.records.record import ActorRecord
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyReplied, BadArgument, SettleTimeout
 from greenroom.lanes import Lane
 from greenroom.system.ending.report import Phase
 from greenroom.system.system import ActorSystem
-from greenroom.testing.probing.inbox import Envelope, Inbox, ProbeActor, ProbeEndWaiter
+from greenroom.testing.probing.inbox import Envelope, Inbox, ProbeActor
 from greenroom.testing.probing.matching import in_words, listed, match_all, matches, shown
 from greenroom.testing.probing.settling import settle
+from greenroom.validation import require_delay
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -81,7 +81,7 @@ class TestProbe:
     __test__ = False  # so that pytest does not collect it
 
     def __init__(self, system: ActorSystem, *, name: str | None = None, timeout: float = 3.0) -> None:
-        require_timeout(timeout)
+        require_delay("timeout", timeout)
         _require_hearing(system, name)
         self.system = system
         self.timeout = timeout
@@ -89,14 +89,10 @@ class TestProbe:
         self._last: Envelope | None = None
         self._watched: list[ActorRef] = []
         self.ref: ActorRef = system.spawn(ProbeActor, self._inbox, name=name)
-        on_loop(self.ref._cell, self._await_end)
-
-    def _await_end(self) -> None:
-        record: ActorRecord | Tombstone = self.ref._cell.record
-        if isinstance(record, ActorRecord):
-            record.ensure_extras().waiters.append(ProbeEndWaiter(self._inbox))  # type: ignore[arg-type]
-        else:
-            self._inbox.end(record.reason)
+        # A hook could not tell the inbox: none runs when an end is forced.
+        end = End(self.ref._cell)
+        end.finish = lambda reason, _: self._inbox.end(reason)  # type: ignore[arg-type]
+        on_loop(self.ref._cell, end.begin)
 
     def __repr__(self) -> str:
         return f"<TestProbe {self.ref}, {len(self.messages)} unread>"
@@ -205,7 +201,7 @@ class TestProbe:
             raise BadArgument(f"expect_no({what}): say `within={what}` for seconds, `unwanted={what}` for a message")
         if what is not _ANYTHING:
             unwanted = what
-        require_timeout(within)
+        require_delay("timeout", within)
         self._refuse(unwanted)
         await self._settle(unwanted)
         self._refuse(unwanted)
@@ -226,7 +222,7 @@ class TestProbe:
         A `timeout` inside, or another `within`, can shorten the limit, never extend it. It limits waiting only: a
         message that is there already is taken even after the limit.
         """
-        require_timeout(seconds)
+        require_delay("timeout", seconds)
         return _WithinBlock(self, seconds)
 
     def ignore(self, *unwanted: object) -> None:
@@ -285,7 +281,7 @@ class TestProbe:
     def _deadline(self, timeout: float | None) -> tuple[float, str]:
         """When a wait that begins now ends, in the time of the running asyncio loop, and its description for errors."""
         if timeout is not None:
-            require_timeout(timeout)
+            require_delay("timeout", timeout)
         now = asyncio.get_running_loop().time()
         mine = [block for block in _within_blocks.get() if block.probe is self]
         seconds = timeout if timeout is not None else inf if mine else self.timeout
@@ -353,8 +349,8 @@ def _origin(envelope: Envelope) -> str:
 
 
 def _require_hearing(system: ActorSystem, name: str | None) -> None:
-    director = system._loop.director
-    if director is not None and director.faults is not None and not director.faults.lets_handle(system._loop):
+    interceptor = getattr(system._loop.world, "faults", None)
+    if interceptor is not None and not interceptor.lets_handle(system._loop):
         raise BadArgument(
             "a probe in the system of a harness would be a stand-in like everybody there, and hear nothing: use "
             f"`harness.inbox({'' if name is None else repr(name)})`, which has `.ref`, `.messages` and `.reply(...)`"

@@ -12,26 +12,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.waiting import TaskWait
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import SettleTimeout
 from greenroom.system.ending.report import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
     from types import FrameType
 
     from greenroom._core.mailbox.cell import Cell
-    from greenroom._core.scheduler.poller import Poller
     from greenroom.system.system import ActorSystem
 
 __all__ = ["settle"]
-
-T = TypeVar("T")
 
 _POLL_INTERVAL = 0.005
 """Seconds between two checks of a system that does not settle."""
@@ -46,19 +45,20 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
     `check` is called again and again meanwhile, and may raise. The system may run on another thread.
     """
     here = asyncio.get_running_loop()
+    home = system._loops.home
     until = here.time() + timeout
     while system.phase != Phase.STOPPED:
         interval = min(_POLL_INTERVAL, max(0.0, until - here.time()))
-        home = system._call("settle()", asyncio.get_running_loop)
+        system._call("settle()", asyncio.get_running_loop)  # raises if the system has not started, or is held up
         try:
-            await _on(home, system.settle(interval))
+            await home.run(partial(system.settle, interval))
             return
         except SettleTimeout as exc:
             busy = exc.busy
-        if system._loops is None or system._loop.director is not None:
+        if not system._loops.threads or not system._loop.world.is_real:
             waits = system._call("settle()", lambda: _waits_for_test(system))
         else:
-            waits = await _on(home, _all_wait_for_test(system, system._loops.pollers()))
+            waits = await home.run(partial(_all_wait_for_test, system))
         if waits:
             return
         check()
@@ -66,50 +66,37 @@ async def settle(system: ActorSystem, timeout: float, check: Callable[[], object
             raise SettleTimeout(system.name, timeout, busy)
 
 
-async def _on(home: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Do it on the system's thread."""
-    if asyncio.get_running_loop() is home:
-        return await work
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
-
-
-async def _all_wait_for_test(system: ActorSystem, pollers: list[Poller]) -> bool:
-    """The same as `_waits_for_test`, if the system has loops on several threads. On the home loop's thread."""
-    here = asyncio.get_running_loop()
+async def _all_wait_for_test(system: ActorSystem) -> bool:
+    """As `_waits_for_test`, if the system has loops on several threads. On the home loop's thread."""
     go_on = threading.Event()
-    standing: list[asyncio.Future[None]] = []
+    standing: list[TaskWait] = []
+    loops = system._loops.all()
 
-    def stand_still(stands: asyncio.Future[None]) -> None:
-        with suppress(RuntimeError):  # the test is over
-            here.call_soon_threadsafe(_set, stands)
-            go_on.wait()
+    def stand_still(stands: TaskWait) -> None:
+        stands.end(None)
+        go_on.wait()
 
     try:
-        for poller in pollers:
-            there = poller.home()
-            if there is not None and there is not here:
-                stands = here.create_future()
+        for one in loops:
+            there = one.poller.home()
+            if there is not None and there is not asyncio.get_running_loop():
+                stands = TaskWait()
                 with suppress(RuntimeError):  # it has ended
                     there.call_soon_threadsafe(stand_still, stands)
                     standing.append(stands)
-        if standing:
-            await asyncio.wait(standing, timeout=_STANDSTILL)
-        if not all(stands.done() for stands in standing):
-            return False
-        return all(poller.is_idle() for poller in pollers) and _waits_for_test(system)
+        async with asyncio.timeout(_STANDSTILL):
+            for stands in standing:
+                await stands.result()
+        return all(one.poller.is_idle() for one in loops) and _waits_for_test(system)
+    except TimeoutError:
+        return False
     finally:
         go_on.set()
 
 
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
 def _waits_for_test(system: ActorSystem) -> bool:
     """Whether nothing is queued, and every running handler waits for a probe. Call it on the system's thread."""
-    loops = [system._loop] if system._loops is None else [life.loop for life in system._loops.lives]
-    cells: list[Cell] = [cell for loop in loops for cell in loop.table]
+    cells: list[Cell] = [cell for one in system._loops.all() for cell in one.loop.table]
     for_test = {question for cell in cells for question in _open_questions(cell)}
     handled = [cell.task.sender for cell in cells if cell.task is not None]
     asked = {question for question in handled if isinstance(question, Question)} | for_test
@@ -126,7 +113,7 @@ def _open_questions(cell: Cell) -> list[Question]:
     """The questions that the test has not answered yet, if this is a probe's actor."""
     record = cell.record
     if isinstance(cell.subject, ProbeActor) and isinstance(record, ActorRecord) and record.extras is not None:
-        return [owed for owed in record.extras.deferred if isinstance(owed, Question)]
+        return list(record.extras.deferred)
     return []
 
 

@@ -1,4 +1,4 @@
-"""Actors that tests put into worker processes: defined where those can import them."""
+"""Actors that tests put into worker processes, defined where those can import them; and how tests watch them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from greenroom import Actor, ActorRef, Behaviors, Context, Terminated
-
-__all__ = ["Bag", "Clerk", "Counter", "Echo", "Hooked", "Keeper", "Slow", "Stasher", "meet", "switching"]
+from greenroom import Actor, ActorRef, ActorSystem, Behaviors, Context, Terminated
+from greenroom.errors import AskTimeout, WorkerLost
 
 
 @dataclass
@@ -460,3 +459,140 @@ def switched(ctx: Context, message: Any) -> Any:
 def signalled(ctx: Context, signal: Any) -> Any:
     """Takes the end of others."""
     return Behaviors.same if isinstance(signal, Terminated) else None
+
+
+class Blocker(Actor[Any, Any]):
+    """Waits for others, in plain functions."""
+
+    def receive(self, message: Any) -> Any:
+        match message:
+            case ("send", ref, what, timeout):
+                return ref.send_sync(what, timeout=timeout)
+            case ("ask", ref, what, timeout, waits):
+                return ref.ask_sync(what, timeout=timeout, wait_for_room=waits)
+            case ("started", ref):
+                return ref.started_sync(120.0)
+            case ("terminated", ref, timeout):
+                return ref.terminated_sync(timeout)
+            case ("inspect", ref):
+                return ref.inspect_sync(timeout=120.0)
+            case "settle":
+                return self.ctx.system.settle_sync()
+            case ("fill itself", ref):
+                ref.send_sync("one")
+                ref.send_sync("two")
+            case ("note the time", action):
+                try:
+                    self.receive(action)
+                except TimeoutError:
+                    return self.ctx.now()
+        return message
+
+
+class AsyncBlocker(Actor[Any, Any]):
+    """Asks as a coroutine does, and tries what only plain functions may do."""
+
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case ("ask", ref, what):
+                self.ctx.pipe_to_self(self.answer(self.ctx.defer_reply(), ref, what))
+            case ("give up", ref, what):
+                asked = ref.ask(what, timeout=None, wait_for_room=True)
+                assert asked.cancel()
+                return "gave up"
+            case ("from a thread", ref, what):
+                try:
+                    await asyncio.to_thread(ref.ask_sync, what, timeout=0.01, wait_for_room=True)
+                except TimeoutError as exc:
+                    return type(exc).__name__
+            case ("block", name, ref):
+                getattr(ref, name)(*(["x"] if name in ("send_sync", "ask_sync") else []))
+        return None
+
+    async def answer(self, reply: Any, ref: Any, what: Any) -> None:
+        reply.send(await ref.ask(what, timeout=None, wait_for_room=True))
+
+
+class Sleeper(Actor[Any, Any]):
+    """Notes the time of each message, or waits for something that never happens."""
+
+    def __init__(self) -> None:
+        self.moments: list[float] = []
+
+    async def receive(self, message: Any) -> Any:
+        match message:
+            case "moments":
+                return self.moments
+            case "wait for ever":
+                await asyncio.get_running_loop().create_future()
+            case "block, and say so twice":
+                with self.ctx.blocking():
+                    with self.ctx.blocking():
+                        pass
+                    threading.Event().wait(600.0)
+            case ("gather", others):
+                await asyncio.gather(*(other.ask(turns, timeout=None) for turns, other in enumerate(others)))
+            case ("task beside an ask", silent, other):
+                task = asyncio.ensure_future(self.note_after_an_answer(other))
+                with suppress(AskTimeout):
+                    await silent.ask("?", timeout=5.0)
+                await task
+            case ("pipe", other):
+                self.ctx.pipe_to_self(self.work_after_an_answer(other))
+                return None
+        self.moments.append(self.ctx.now())
+        return None
+
+    async def note_after_an_answer(self, other: Any) -> None:
+        await self.work_after_an_answer(other)
+        self.moments.append(self.ctx.now())
+
+    async def work_after_an_answer(self, other: Any) -> str:
+        await other.ask(3, timeout=None)
+        time.sleep(0.1)  # noqa: ASYNC251 - it is at work, and nobody else in this process is
+        return "piped"
+
+
+class Cleaner(Actor[Any, Any]):
+    """Takes its time to clean up when it is cancelled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    async def receive(self, message: str) -> Any:
+        if message == "wait for ever":
+            self.file.with_suffix(".begun").touch()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await asyncio.sleep(0.05)
+                self.file.touch()
+        return message
+
+
+class Fickle:
+    """Can be pickled when it is told, and not when it is sent."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __reduce__(self) -> Any:
+        self.times += 1
+        if self.times > 1:
+            raise ValueError("only once")
+        return str, ()
+
+
+def witness_in(system: ActorSystem) -> tuple[Any, asyncio.Event]:
+    """An actor at home that is told when something has begun, and what that sets."""
+    begun = asyncio.Event()
+    return system.spawn(lambda ctx, message: begun.set()), begun
+
+
+async def pid_of(ref: Any) -> int | None:
+    """The worker that `ref` is in; None if that ends before it can say so."""
+    try:
+        pid: int = await ref.ask("pid")
+    except WorkerLost:
+        return None
+    return pid

@@ -22,7 +22,7 @@ from greenroom.exits import ExitKind
 from greenroom.policy.directives import Directive
 from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import Holding
-from tests.system.dispatchers.processes.blockers import AsyncBlocker, Blocker
+from tests.system.dispatchers.processes.guests import AsyncBlocker, Blocker
 
 ONE = MailboxConfig(capacity=1)
 DISPATCHERS = {"process": Process(workers=1), "other": Process(workers=1)}

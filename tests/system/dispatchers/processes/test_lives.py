@@ -43,9 +43,9 @@ from tests.system.dispatchers.processes.guests import (
     Slow,
     meet,
     switching,
+    witness_in,
 )
 from tests.system.dispatchers.processes.test_messages import ONE
-from tests.system.dispatchers.processes.watching import witness_in
 
 QUICK = Supervision(backoff=None)
 

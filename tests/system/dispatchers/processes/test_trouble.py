@@ -38,9 +38,9 @@ from tests.system.dispatchers.processes.guests import (
     Stasher,
     Troubled,
     Unreadable,
+    witness_in,
 )
 from tests.system.dispatchers.processes.test_messages import ONE
-from tests.system.dispatchers.processes.watching import witness_in
 
 LARGE = MailboxConfig(capacity=100_000)
 

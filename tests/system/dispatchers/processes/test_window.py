@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from greenroom.system.dispatchers.processes.pool import window
-from greenroom.system.dispatchers.processes.pool.window import Window
+from greenroom.system.dispatchers.processes.pool import messages
+from greenroom.system.dispatchers.processes.pool.messages import Window
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(window, "monotonic", made)
+    monkeypatch.setattr(messages, "monotonic", made)
     return made
 
 

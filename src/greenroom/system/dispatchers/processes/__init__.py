@@ -6,5 +6,5 @@ its own, and gets its messages and hook calls. So ordering, supervision and ledg
 
 `pool`      the main process: starts workers, sends work to them, serves requests of hosted actors
 `worker`    the worker process: its main function, its loop's host, hosted actors, stubs for refs and the system
-`protocol`  the messages between the two; `relay` reports an outcome from one to the other
+`protocol`  the messages between the two, and the page of memory that they share
 """

@@ -1,28 +1,48 @@
-"""The messages between the main process and its workers.
+"""What the main process and its workers have in common: the messages between them, and a page of memory.
 
 A frame to a worker says one thing. Its first part is the head: a tuple that begins with one of the words that
 `WorkerHost` knows. The rest is a value; if the worker cannot decode it, it reports that. A frame to the main process is
 mail: a list of such tuples, collected during a tick. Frames arrive in order. So what a handler sends reaches the main
 process before the report that the handler is done.
+
+A worker that runs a handler cannot be asked: its thread is busy, and code in C may keep the interpreter's lock. So it
+writes to the page whose code comes next, and the main process looks there when it has to know. Nothing waits.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, TypedDict
+
+from greenroom.wire.failures import Failure
 
 __all__ = [
     "BLOCKS",
+    "HOLDER",
     "MAIL",
+    "MARKS",
+    "NUMBERED",
     "ORDER",
     "STASHED",
+    "TICKS",
     "UNHANDLED",
     "WAITS_FOR_ROOM",
     "Asked",
     "Brought",
     "Entry",
+    "OnOutcome",
     "Progress",
+    "Relay",
+    "RemotePipe",
+    "SharedPage",
+    "TimerHandle",
     "WorkerConfig",
     "WorkerSettings",
+    "error_of",
 ]
 
 Entry = tuple[Any, ...]
@@ -38,9 +58,9 @@ STASHED = 2
 
 # How a hosted actor asks.
 BLOCKS = 1
-"""Its handler blocks the worker's thread until the answer comes."""
+"""The handler blocks the worker's thread until the answer comes."""
 WAITS_FOR_ROOM = 2
-"""Its message waits for room in a full mailbox."""
+"""The message waits for room in a full mailbox."""
 
 
 class WorkerSettings(TypedDict):
@@ -90,8 +110,23 @@ class Brought(NamedTuple):
     """Stands for the sender of a message that brings context variables along."""
 
     sender: object
-    """A ref, nobody, or an `Asked`."""
+    """A ref, None, or an `Asked`."""
     values: list[tuple[int, object]]
+
+
+class TimerHandle(NamedTuple):
+    """Stands for a timer of the main process."""
+
+    number: int
+
+
+class RemotePipe(NamedTuple):
+    """Stands, in the main process, for what an actor in a worker pipes to itself."""
+
+    number: int
+
+    def cancel(self) -> None:
+        """Nothing: it is cancelled in the worker, when that lets the actor go."""
 
 
 class Progress(NamedTuple):
@@ -109,3 +144,93 @@ class Progress(NamedTuple):
     """Whether to send nothing more before this message is done: the actor has something to say first."""
     failure: object
     """The packed `Failure`, if the actor has failed."""
+
+
+OnOutcome = Callable[[bool, object], object]
+"""Called with the outcome of something: True and the result, or False and a `Failure`."""
+
+
+class Relay:
+    """The part of a future that a question needs: it calls `tell` with the outcome."""
+
+    __slots__ = ("_is_done", "_tell")
+
+    def __init__(self, tell: OnOutcome) -> None:
+        self._tell = tell
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancel(self) -> bool:
+        """There is nothing to cancel: the asker waits in another process."""
+        return False
+
+    def set_result(self, value: object) -> None:
+        self._is_done = True
+        self._tell(True, value)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._is_done = True
+        self._tell(False, Failure.of(error))
+
+
+def error_of(failure: object) -> BaseException:
+    assert isinstance(failure, Failure)
+    return failure.restore()
+
+
+HOLDER = 0
+"""The word that says who holds the worker's thread: the id of a cell in the worker, or 0."""
+TICKS = 1
+"""The word that says how many ticks the worker has made."""
+MARKS = 2
+"""The first word of the marks: two for each actor whose messages are to outlive the worker. The number of the first
+message that is not done, with all that it has sent, and that of the first which was not begun."""
+NUMBERED = 1 << 63
+"""Set if the holder is given as the number of an executor: while something is decoded for its actor."""
+
+
+class SharedPage:
+    """One page, as 64-bit words. It is freed with the last process that has it open.
+
+    >>> page = SharedPage.make()
+    >>> other = SharedPage(page.fd)
+    >>> other.words[HOLDER] = 7
+    >>> page.words[HOLDER]
+    7
+    >>> page.close(), other.close()
+    (None, None)
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, mmap.PAGESIZE)
+        self.words = memoryview(self._memory).cast("Q")
+
+    @classmethod
+    def make(cls) -> SharedPage:
+        """A new page, which has no name."""
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("greenroom")
+        else:
+            with tempfile.TemporaryFile() as file:
+                fd = os.dup(file.fileno())
+        try:
+            os.ftruncate(fd, mmap.PAGESIZE)
+            return cls(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def close_fd(self) -> None:
+        """Close the descriptor, which the mapping does not need."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
+
+    def close(self) -> None:
+        self.close_fd()
+        self.words.release()
+        self._memory.close()

@@ -29,7 +29,6 @@ PackedValues = list[tuple[int, object]]
 
 
 def places_of(variables: Sequence[ContextVar[Any]]) -> list[Place]:
-    """Where a worker finds each variable."""
     places = [_place_of(variable) for variable in variables]
     for variable, place in zip(variables, places, strict=True):
         if not place:
@@ -58,14 +57,13 @@ class WorkerPropagation(Propagation):
 
     @property
     def variables(self) -> Sequence[ContextVar[Any]]:  # type: ignore[override]
-        """Those that are known by now: nobody can have set another."""
+        """The variables that are known by now: no other can have been set."""
         for number, place in enumerate(self._places):
             if self._found[number] is None and place and place[0] in sys.modules:
                 self.find(number)
         return [variable for variable in self._found if variable is not None]
 
     def number_of(self, variable: ContextVar[Any]) -> int:
-        """The number of a variable that is known."""
         return self._found.index(variable)
 
     def find(self, number: int) -> ContextVar[Any] | None:
@@ -94,7 +92,6 @@ class ValuePacker:
         return self.pack(self._propagation.values())
 
     def pack(self, values: Values) -> PackedValues:
-        """The form in which values are sent."""
         if values == ():
             return []
         if not _are_same(values, self._values):

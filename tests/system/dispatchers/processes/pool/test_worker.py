@@ -12,6 +12,7 @@ from greenroom import Actor, ActorSystem, ActorTerminated, DeadLetter, ExitKind,
 from greenroom.errors import HandlerBroken, NotSendable, WireError
 from greenroom.testing import assert_ledger_balanced
 from tests.logs import broken_logging, logged
+from tests.system.dispatchers.processes.guests import pid_of, witness_in
 from tests.system.dispatchers.processes.test_messages import ONE
 from tests.system.dispatchers.processes.unruly import (
     Busy,
@@ -21,7 +22,6 @@ from tests.system.dispatchers.processes.unruly import (
     PanicsWhenSent,
     Teller,
 )
-from tests.system.dispatchers.processes.watching import pid_of, witness_in
 
 HASTY = SystemConfig(
     dispatchers={"process": Process(workers=1)}, supervision=Supervision(backoff=None), stop_timeout=0.2

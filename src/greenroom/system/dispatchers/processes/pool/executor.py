@@ -6,30 +6,29 @@ from asyncio import CancelledError, Task
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from greenroom._core.handoff.handoff import Handoff
 from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.failure.refusals import report_refusal
-from greenroom.actor.messaging.askdeadlock import wait_on_thread
+from greenroom.actor.messaging.cycles import wait_on_thread
 from greenroom.actor.offload.executor import Executor
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State
 from greenroom.errors import WorkerLost
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages
-from greenroom.system.dispatchers.processes.pool.ports import Hold, PoolPort, WorkerPort
-from greenroom.system.dispatchers.processes.pool.window import Window
-from greenroom.system.dispatchers.processes.relay import error_of
-from greenroom.wire.codec import registered_names, require_sendable, unpacked
+from greenroom.system.dispatchers.processes.pool.messages import RemoteCall, RemoteMessages, Window
+from greenroom.system.dispatchers.processes.protocol import error_of
+from greenroom.wire.codec import pack, registered_names, unpacked
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
     from greenroom._core.delivery.propagation import Values
     from greenroom._core.timing.timers import Timer
     from greenroom.actor.messaging.question import Question
+    from greenroom.system.dispatchers.processes.pool.worker import Hold, Worker, WorkerPool
     from greenroom.system.dispatchers.processes.protocol import Entry, Progress
     from greenroom.system.dispatchers.processes.variables import PackedValues
 
@@ -44,14 +43,6 @@ _PROMPT = 0.5
 """Seconds in which a worker whose thread is free confirms a cancellation."""
 
 
-class _Pool(PoolPort, Protocol):
-    """The pool that an executor belongs to."""
-
-    def worker_for(self, executor: ProcessExecutor) -> WorkerPort:
-        """The worker that hosts one more actor."""
-        ...
-
-
 class ProcessExecutor(Executor):
     """The executor of one actor that is hosted by a worker. For the loop's own thread only."""
 
@@ -61,14 +52,14 @@ class ProcessExecutor(Executor):
     cell: Cell
     """The cell of the actor, from `enter` on."""
 
-    def __init__(self, workers: _Pool) -> None:
+    def __init__(self, workers: WorkerPool) -> None:
         super().__init__(workers.dispatcher)
         self._workers = workers
         self.number = next(_numbers)
         # The id of the actor's cell in its worker; 0 before it is known.
         self.cell_id = 0
         # The process that hosts the actor: None before its start, and after the process is lost.
-        self.worker: WorkerPort | None = None
+        self.worker: Worker | None = None
         # Invariant: the number of the next message; all before it were sent, and not returned
         self.numbers = 0
         # How many times the actor has returned messages, as far as we know.
@@ -91,7 +82,7 @@ class ProcessExecutor(Executor):
         self._has_confirmed = False
         # Where its worker marks how far it is, if it does; and the marks, once the worker is lost.
         self._place = 0
-        self._marked_by: WorkerPort | None = None
+        self._marked_by: Worker | None = None
         self._marks: tuple[int, int] | None = None
         # Timers that the actor has handles of.
         self.timers: dict[int, Timer] = {}
@@ -101,13 +92,11 @@ class ProcessExecutor(Executor):
         return ContextRecord()
 
     def examine(self, message: object) -> None:
-        """Raise if a message cannot be sent to another process. From any thread."""
-        require_sendable(message, self._workers.limit)
+        pack(message, self._workers.limit)
 
     # -- its life
 
     def enter(self, cell: Cell, record: ActorRecord) -> Handoff:
-        """Create the actor in a worker."""
         self.cell = cell
         self._leave()
         self.epoch = self.cell_id = 0
@@ -134,18 +123,17 @@ class ProcessExecutor(Executor):
             self._require_worker().tell(head, [value], lenient=True)
         except Exception as exc:
             self._call = None
-            call.has_raised(exc)
+            call.has_returned(None, exc)
 
-    def _require_worker(self) -> WorkerPort:
+    def _require_worker(self) -> Worker:
         if self.worker is None:
             raise WorkerLost(f"{self.cell.shown()} is in no process at present")
         return self.worker
 
     def entered(self, cell_id: int) -> None:
-        """The worker has a cell for the actor."""
         self.cell_id = cell_id
 
-    def _place_in(self, worker: WorkerPort) -> int:
+    def _place_in(self, worker: Worker) -> int:
         """Where a worker marks how far it is: where it did before, if it is the same."""
         before, self._marked_by = self._marked_by, worker
         return worker.new_marks(self.numbers, self._place if before is worker else 0)
@@ -156,15 +144,13 @@ class ProcessExecutor(Executor):
             self._marks = self.worker.marks(self._place)
 
     def marks(self) -> tuple[int, int] | None:
-        """The numbers of the first message that is not done, and of the first not begun; None if nobody knows."""
+        """The numbers of the first message that is not done, and of the first not begun; None if that is not known."""
         return self._marks
 
     def has_lost_actor(self) -> bool:
-        """Whether the process that hosted the actor is lost."""
         return self.worker is None
 
     def let_go(self) -> None:
-        """The actor has ended."""
         self._leave()
         self.open.clear()
 
@@ -174,7 +160,7 @@ class ProcessExecutor(Executor):
             worker.release(self)
         self._drop_requests(worker)
 
-    def _drop_requests(self, worker: WorkerPort | None) -> None:
+    def _drop_requests(self, worker: Worker | None) -> None:
         """The hosted actor is gone: withdraw its questions and requests, and forget its timers."""
         self.timers.clear()
         self._cancelled_at = None
@@ -184,7 +170,7 @@ class ProcessExecutor(Executor):
         for task in list(self.tasks):
             task.cancel()
 
-    def _withdraw(self, number: int, question: Question, worker: WorkerPort | None) -> None:
+    def _withdraw(self, number: int, question: Question, worker: Worker | None) -> None:
         """The actor no longer waits for the answer to its question."""
         question.cancel()
         if worker is not None:  # so that it need not keep anything for an answer
@@ -201,7 +187,7 @@ class ProcessExecutor(Executor):
         questions, self.open = list(self.open.values()), {}
         if not is_told:
             if call is not None and not call.is_closed():
-                call.has_raised(error.again())
+                call.has_returned(None, error.again())
             if call is None or getattr(self.cell.record, "state", None) == _RUNNING:  # else that failure is enough
                 self.cell.loop.host.request_failure(self.cell, error)
         for question in questions:
@@ -219,22 +205,16 @@ class ProcessExecutor(Executor):
         return call
 
     def called(self, call_id: int, ok: bool, value: object) -> None:
-        """A call has ended."""
         call = self._call
         if call is None or call.number != call_id:
             return
         self._call = None
         self._cancelled_at = None
-        result, error = _outcome(ok, value)
-        if error is not None:
-            call.has_raised(error)
-        else:
-            call.has_returned(result)
+        call.has_returned(*_outcome(ok, value))
 
     # -- messages
 
     def carry(self, cell: Cell, message: object, sender: object, lane: int) -> Coroutine[Any, Any, object]:
-        """Have a message handled, and those queued behind it."""
         return self._run(RemoteMessages(cell, self, message, sender, lane))
 
     async def _run(self, in_flight: RemoteMessages) -> object:
@@ -253,7 +233,6 @@ class ProcessExecutor(Executor):
         return await in_flight
 
     def pack_values(self, values: Values) -> PackedValues:
-        """The form in which the context variables of a message are sent."""
         packer = self._require_worker().packer
         return [] if packer is None else packer.pack(values)
 
@@ -265,7 +244,6 @@ class ProcessExecutor(Executor):
         return worker.tell(head, messages)
 
     def progressed(self, news: Progress) -> None:
-        """The worker reports progress."""
         in_flight = self._in_flight
         self.epoch = news.epoch
         if in_flight is None or in_flight.is_closed():
@@ -285,7 +263,6 @@ class ProcessExecutor(Executor):
                 self._in_flight = None
 
     def answered(self, number: int, ok: bool, value: object) -> None:
-        """A question has been answered."""
         question = self.open.pop(number, None)
         if question is None:
             return
@@ -304,11 +281,9 @@ class ProcessExecutor(Executor):
             report_refusal(self.cell, record, message_type, _restored(failure), declared)
 
     def stash(self, message: object, sender: object, lane: int) -> None:
-        """The actor has stashed a message."""
         self.cell.record._get_stash().add(message, sender, lane)
 
     def unstash(self, count: int) -> None:
-        """The actor unstashes its first messages."""
         self.cell.record._get_stash().unstash(count)
 
     # -- what the actor decides about itself
@@ -334,7 +309,6 @@ class ProcessExecutor(Executor):
             wait_on_thread(question, handoff)
 
     def gives_up(self, number: int) -> None:
-        """The actor no longer waits for the answer."""
         question = self.asking.pop(number, None)
         if question is not None:
             self._withdraw(number, question, self.worker)
@@ -344,7 +318,6 @@ class ProcessExecutor(Executor):
         return self.worker is None or self.worker.is_at_rest()
 
     def report_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when its worker may be known to have nothing to do."""
         if self.worker is not None:
             self.worker.report_rest(tell)
 
@@ -369,7 +342,7 @@ class ProcessExecutor(Executor):
         self._has_confirmed = True
 
     def _abandon(self) -> None:
-        """Nobody waits any longer for what is under way. The actor leaves its worker.
+        """What is under way is abandoned, and the actor leaves its worker.
 
         If it is the one that holds the worker's thread, the worker ends with it, because the others there would wait
         for ever. If another one does, that one is only busy: this one goes without having been reached.

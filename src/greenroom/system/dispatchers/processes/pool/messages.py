@@ -13,9 +13,12 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable
 from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING
 
-from greenroom._core.flags import HELD, LANES, ORDERS, PROPAGATES, ROOM
+from greenroom._core.flags import PROPAGATES, ROOM
 from greenroom._core.handoff.handoff import Handoff
+from greenroom._core.handoff.messages import must_go_alone, put_back
 from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
 from greenroom._core.mailbox.cell import Cell
@@ -24,59 +27,123 @@ from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
 from greenroom.errors.base import in_words
-from greenroom.lanes import Overflow
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Brought, Progress
 
-__all__ = ["RemoteCall", "RemoteMessages"]
+if TYPE_CHECKING:
+    from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
+
+__all__ = ["RemoteCall", "RemoteMessages", "Window"]
 
 _log = RuntimeLog()
 
 _numbers = count(1)
 
-_DATA = 1
-_URGENT = ORDERS | HELD | LANES
+_SMALLEST = 1
+_LARGEST = 16_384
+_AT_ONCE = 2048
+"""The maximum number of messages in one frame."""
+_BYTES = 1 << 22
+"""The intended maximum size of a frame, in bytes."""
+_QUICK = 0.02
+_SLOW = 0.1
+"""Seconds: a window that is emptied faster than the first grows; slower than the second, it shrinks."""
 
 
-class RemoteCall(Handoff):
-    """One call of a user's function in another process."""
+class Window:
+    """How many messages of one actor may be in flight to its worker.
 
-    __slots__ = ("_executor", "number")
+    Few, if each takes long: messages in flight can be overtaken only by asking the worker to return them, and they are
+    lost with the worker. Many, if they are handled quickly: otherwise the worker is idle until it gets the next ones.
+    So the window grows while it is emptied quickly, and shrinks when it is not.
 
-    def __init__(self, cell: Cell, executor: ExecutorPort) -> None:
+    >>> window = Window()
+    >>> window.room(0), window.room(1)
+    (1, 0)
+    """
+
+    __slots__ = ("_at_once", "_mark", "_since", "size")
+
+    def __init__(self) -> None:
+        self.size = _SMALLEST
+        # How many messages fit into a frame, judging by the last ones.
+        self._at_once = _AT_ONCE
+        # We measure the time until all messages before this number are done.
+        self._mark = -1
+        self._since = 0.0
+
+    def at_once(self) -> int:
+        return min(self._at_once, self.size)
+
+    def room(self, away: int) -> int:
+        """How many messages may be sent when `away` are in flight. Returns 0 rather than a small number."""
+        size = min(self.size, 8 * self._at_once)
+        left = size - away
+        return min(left, self._at_once) if left * 4 >= size else 0
+
+    def sent(self, number: int, count: int, size: int) -> None:
+        """`count` messages of `size` bytes were sent; the next one gets this number."""
+        self._at_once = max(1, min(_AT_ONCE, _BYTES * count // max(size, 1)))
+        if self._mark < 0:
+            self._mark = number
+            self._since = monotonic()
+
+    def done(self, number: int) -> None:
+        """All messages before this number are done."""
+        if self._mark < 0 or number < self._mark:
+            return
+        self._mark = -1
+        took = monotonic() - self._since
+        if took < _QUICK:
+            self.size = min(_LARGEST, self.size * 2)
+        elif took > _SLOW:
+            self.size = max(_SMALLEST, self.size // 2)
+
+    def shrink(self) -> None:
+        """Send one at a time for now, because something is wrong with one of the messages."""
+        self.size = _SMALLEST
+
+
+class RemoteHandoff(Handoff):
+    """Work of a hosted actor. It is at rest when its worker is."""
+
+    __slots__ = ("_executor",)
+
+    def __init__(self, cell: Cell, executor: ProcessExecutor) -> None:
         super().__init__(cell)
         self._executor = executor
-        self.number = next(_numbers)
 
     def is_at_rest(self) -> bool:
-        """Whether its worker has nothing to do."""
         return self._executor.is_at_rest()
 
     def report_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when it may be known to be at rest."""
         self._executor.report_rest(tell)
 
-    def has_returned(self, result: object) -> None:
-        """The function has returned."""
+
+class RemoteCall(RemoteHandoff):
+    """One call of a user's function in another process."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, cell: Cell, executor: ProcessExecutor) -> None:
+        super().__init__(cell, executor)
+        self.number = next(_numbers)
+
+    def has_returned(self, result: object, error: BaseException | None = None) -> None:
+        """The function has returned or raised, or we do not know whether it was called."""
         self._result = result
-        self._completed()
-
-    def has_raised(self, error: BaseException) -> None:
-        """The function has raised, or we do not know whether it was called."""
-        self.take_error(error)
+        self._error = error
         self._completed()
 
 
-class RemoteMessages(Handoff):
+class RemoteMessages(RemoteHandoff):
     """Messages of one cell that are handled in another process."""
 
     carries_messages = True
-    __slots__ = ("_asked", "_executor", "_hurries", "first", "kind", "lane", "message", "sender", "sent")
+    __slots__ = ("_asked", "_hurries", "first", "kind", "lane", "message", "sender", "sent")
 
-    def __init__(self, cell: Cell, executor: ExecutorPort, message: object, sender: object, lane: int) -> None:
-        super().__init__(cell)
-        self._executor = executor
+    def __init__(self, cell: Cell, executor: ProcessExecutor, message: object, sender: object, lane: int) -> None:
+        super().__init__(cell, executor)
         self.kind = MESSAGE
         self.lane = lane
         # The message in hand, which is the first that is not done; its number, and that after the last one sent.
@@ -87,14 +154,6 @@ class RemoteMessages(Handoff):
         # The numbers of the messages in flight that were asked.
         self._asked: deque[int] = deque()
         self._show()
-
-    def is_at_rest(self) -> bool:
-        """Whether their worker has nothing to do."""
-        return self._executor.is_at_rest()
-
-    def report_rest(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called when they may be known to be at rest."""
-        self._executor.report_rest(tell)
 
     # -- sending
 
@@ -111,10 +170,7 @@ class RemoteMessages(Handoff):
         return True
 
     def _may_take_more(self) -> bool:
-        cell = self.cell
-        if self.lane != _DATA or self._hurries or cell.flags & _URGENT:
-            return False
-        if cell.priority is not None or cell.config.overflow is Overflow.DROP_OLD:
+        if self._hurries or must_go_alone(self.cell, self.lane):
             return False
         return not isinstance(self.sender, Receipt) or isinstance(self.sender, Question | Told)
 
@@ -158,7 +214,7 @@ class RemoteMessages(Handoff):
         return [self._with_values(sender) for sender in senders]
 
     def _with_values(self, sender: object) -> object:
-        values = sender.brought() if isinstance(sender, Receipt) else None
+        values = sender.propagated() if isinstance(sender, Receipt) else None
         shown = _sender_of(sender)
         return Brought(shown, self._executor.pack_values(values)) if values else shown
 
@@ -213,9 +269,7 @@ class RemoteMessages(Handoff):
 
     def _put_back(self) -> None:
         """Not even the message in hand was started: put it back into the mailbox."""
-        admission = self.cell.loop.admission
-        admission.count_stashed(self.cell, 1)
-        admission.take_back(self.cell, self.message, self.sender, self.lane)
+        put_back(self.cell, self.message, self.sender, self.lane)
         self.kind = PUT_ASIDE
         self.message = self.sender = None
         self._end()
@@ -231,14 +285,13 @@ class RemoteMessages(Handoff):
                 self._set_aside(self._at(number), what)
                 others += 1
         message, sender = self._at(self.first + count)
-        cell.let_go(count)
+        cell.drop_first(count)
         cell.handled += count - others
         self.first += count
         self.message, self.sender = message, sender
         self._sync()
 
     def _at(self, number: int) -> tuple[object, object]:
-        """A message in flight, and its sender."""
         if number == self.first:
             return self.message, self.sender
         position = number - self.first - 1
@@ -268,7 +321,6 @@ class RemoteMessages(Handoff):
                 question.defer(self.cell.record.ensure_extras().deferred)
 
     def _sync(self) -> None:
-        """Tell the loop which message is in hand."""
         task = self.cell.task
         if task is not None:
             task.kind, task.message, task.sender, task.lane = self.kind, self.message, self.sender, self.lane
@@ -310,7 +362,7 @@ class RemoteMessages(Handoff):
         return False
 
     def give_up(self) -> None:
-        """Nobody waits for them any longer; what became of them, nobody knows either."""
+        """The messages are abandoned, and what became of them is not known."""
         asked, self._asked = self._asked, deque()
         self._count_as_lost()
         self._sync()
@@ -325,7 +377,7 @@ class RemoteMessages(Handoff):
         if isinstance(self.sender, Receipt) and not isinstance(self.sender, Question):  # those are told of it otherwise
             self.sender.discard("lost")
         if not cell.ending:
-            cell.let_go(count - 1)
+            cell.drop_first(count - 1)
         cell.loop.admission.count_lost(cell, count)
         self.kind = PUT_ASIDE  # so that it counts neither as handled nor as failed
         self.sender = None
@@ -358,7 +410,6 @@ class RemoteMessages(Handoff):
                 self._executor.hurry(self.first + 1)
 
     def withdraw(self) -> None:
-        """An order has arrived."""
         self.hurry()
 
     def keep_the_rest(self) -> None:
@@ -372,7 +423,6 @@ class RemoteMessages(Handoff):
         """Nothing to do, as `done()` is 0."""
 
     def let_sender_go(self) -> None:
-        """Someone else answers the message in hand."""
         self.sender = None
 
 

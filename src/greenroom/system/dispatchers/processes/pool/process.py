@@ -26,10 +26,8 @@ from time import monotonic
 
 from greenroom.errors import WorkerLost
 from greenroom.errors.base import in_words
-from greenroom.system.dispatchers.processes.pool.orphanreaper import OrphanReaper
-from greenroom.system.dispatchers.processes.protocol import WorkerConfig, WorkerSettings
-from greenroom.system.dispatchers.processes.sharedpage import SharedPage
-from greenroom.system.ending.closer import Closer
+from greenroom.system.dispatchers.processes.protocol import SharedPage, WorkerConfig, WorkerSettings
+from greenroom.system.ending.shutdown import Closer
 from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks
 
 __all__ = ["WorkerProcess"]
@@ -49,6 +47,9 @@ _PROGRAM = (
 """What the interpreter of a worker runs. It needs `sys.path` before it can import anything of ours."""
 _GRACE = 2.0
 """Seconds that a worker has to end, before we kill it."""
+
+_SCRIPT = 'read -r line || kill -9 "$0" 2> /dev/null'
+"""Kills the process whose id is its name, unless it gets a line before the end of its input."""
 
 _KERNEL_ENDS_CHILDREN = sys.platform == "linux"
 """Whether a process can have the kernel kill it when its parent ends."""
@@ -77,7 +78,6 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process, while it runs."""
         process = self._process
         return None if process is None or self.code is not None else process.pid
 
@@ -97,7 +97,6 @@ class WorkerProcess:
         return self._ours
 
     def start(self, settings: WorkerSettings) -> None:
-        """Start the process, and return at once."""
         self._config: WorkerConfig = {
             **settings,
             "fd": self._theirs.fileno(),
@@ -155,7 +154,7 @@ class WorkerProcess:
     # -- end
 
     def end(self) -> threading.Thread:
-        """Let it end. Returns a thread that waits for that, and kills it if need be."""
+        """End the process. Returns a thread that waits for that, and kills it if need be."""
         self.let_go()
         closer = Closer(f"{self._name} (ends)", self._wait_or_kill)
         try:
@@ -189,7 +188,6 @@ class WorkerProcess:
                 process.kill()
 
     def join(self, seconds: float) -> None:
-        """Wait for its end, but not for long."""
         self.thread.join(seconds)
 
     def _release(self) -> None:
@@ -215,6 +213,35 @@ class WorkerProcess:
         self._close_theirs()
         with suppress(OSError):
             self._lifeline.close()
+
+
+class OrphanReaper:
+    """Kills a worker that has become an orphan, where the kernel does not do that by itself.
+
+    A shell waits for the end of a pipe that only the main process holds open, and then kills the worker. A thread of
+    the worker could not: code in C may keep the interpreter's lock, and a process that is stopped runs nothing.
+    """
+
+    def __init__(self, pid: int) -> None:
+        # In a session of its own, so that Ctrl-C does not end it.
+        with no_forks:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, str(pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def dismiss(self) -> None:
+        with suppress(OSError):
+            self._process.communicate(b"\n")
+
+    def after_fork(self) -> None:
+        """In a forked child: only the parent holds the pipe."""
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
 
 
 def _pipe() -> tuple[io.FileIO, io.FileIO]:

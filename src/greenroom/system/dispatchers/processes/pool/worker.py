@@ -1,41 +1,53 @@
-"""One worker, in the main process: what is said to it and by it, and what happens when it is lost.
+"""The worker processes of a dispatcher, in the main process: what is said to them and by them, and how they are lost.
 
-We know that it is lost when its process ends (`process`) or its connection does. What it has sent before is read first.
+Workers are started when they are needed, and replaced when they are lost: when the process ends (`process`), or its
+connection does. What a worker has sent before that is read first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import Context
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.clock import ManualClock
-from greenroom.errors import FrameTooLarge, WorkerLost
+from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
 from greenroom.errors.base import in_words
 from greenroom.exits import ends_system
 from greenroom.originaldir import ORIGINAL_DIR
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
-from greenroom.system.dispatchers.processes.pool.ports import ExecutorPort, Hold, PoolPort
 from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
 from greenroom.system.dispatchers.processes.pool.service import Service
-from greenroom.system.dispatchers.processes.protocol import MAIL, ORDER, Entry, WorkerSettings
-from greenroom.system.dispatchers.processes.sharedpage import HOLDER, MARKS, NUMBERED, TICKS
-from greenroom.system.dispatchers.processes.variables import ValuePacker
-from greenroom.wire.codec import Codec, Parts
+from greenroom.system.dispatchers.processes.protocol import (
+    HOLDER,
+    MAIL,
+    MARKS,
+    NUMBERED,
+    ORDER,
+    TICKS,
+    Entry,
+    WorkerSettings,
+)
+from greenroom.system.dispatchers.processes.variables import Place, ValuePacker, places_of
+from greenroom.wire.codec import Codec, Parts, pack
 from greenroom.wire.failures import Failure
-from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
-__all__ = ["Worker"]
+if TYPE_CHECKING:
+    from greenroom.actor.life.spec import ActorSpec
+    from greenroom.system.loops.thread import SystemLoop
+
+__all__ = ["Hold", "Worker", "WorkerPool"]
 
 _log = RuntimeLog()
 
@@ -47,31 +59,26 @@ _PROMPT = 0.5
 """Seconds that an actor which has been given up may still hold the thread of its worker."""
 
 
-class _Pool(PoolPort, Protocol):
-    """The pool that a worker belongs to."""
+class Hold(NamedTuple):
+    """What a worker's page says at some moment. Two that are equal mean that one visit has lasted all the time."""
 
-    def lost(self, worker: Worker) -> None:
-        """A worker is lost, or about to be."""
-        ...
-
-    def places(self) -> list[list[str]]:
-        """Where a worker finds the context variables that travel with messages."""
-        ...
+    holder: int
+    ticks: int
 
 
 class Worker:
     """A process that runs the code of some actors. For the loop's own thread only."""
 
-    def __init__(self, workers: _Pool, number: int) -> None:
+    def __init__(self, workers: WorkerPool, number: int) -> None:
         self._workers = workers
-        self._loop = workers.system._loop
-        self.name = f"{workers.system.name} {workers.dispatcher} {number}"
+        self._loop = workers.owner.loop
+        self.name = f"{workers.owner.name} {workers.dispatcher} {number}"
         self.actors: dict[int, ProcessExecutor] = {}
         self._codec = Codec()
-        self._connection: Connection | None = None
+        self._is_ready = False
         # Frames to be sent when the connection opens.
         self._early: list[tuple[int, Parts]] = []
-        self._service = Service(self, workers.system)
+        self._service = Service(self, workers.owner)
         propagation = self._loop.admission.propagation
         # Packs the context variables that travel with messages, if some do.
         self.packer = None if propagation is None else ValuePacker(propagation, workers.limit)
@@ -98,48 +105,45 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process, while it runs."""
         return self._process.pid
 
     @property
     def thread(self) -> threading.Thread:
-        """The thread that waits for the process."""
         return self._process.thread
 
     # -- start
 
     def start(self) -> None:
-        """Start the process, and return at once."""
         ours = self._process.open()
         secret = secrets.token_bytes(32)
         settings: WorkerSettings = {
             "secret": secret.hex(),
             "path": [str(Path(ORIGINAL_DIR, entry)) for entry in sys.path],
             "name": self.name,
-            "system": self._workers.system.name,
+            "system": self._workers.owner.name,
             "limit": self._workers.limit,
             "manual": self._is_manual,
             "log": logging.getLogger().getEffectiveLevel(),
             "slow_after": self._loop.hooks.slow_after,
-            "stuck_after": self._workers.system.config.stuck_after,
+            "stuck_after": self._workers.owner.system.config.stuck_after,
             "propagate": self._workers.places(),
         }
         callbacks = (self._opened, self._take, self._lost)
-        connection = Connection(Side.LISTENING, secret, *callbacks, self._workers.limit, _PATIENCE_AT_START)
-        self._stream = Stream(self._aio, ours, connection)
-        self._stream.begin()
+        limits = (self._workers.limit, _PATIENCE_AT_START)
+        self._connection = Connection(self._aio, ours, Side.LISTENING, secret, *callbacks, *limits)
+        self._connection.begin()
         try:
             self._process.start(settings)
         except Exception as exc:
             self._is_over = True
-            self._stream.abort()
+            self._connection.abort()
             self._process.page.close()
             raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
         if self._is_manual:
             self._loop.helpers[self] = None
 
     def _opened(self, connection: Connection) -> None:
-        self._connection = connection
+        self._is_ready = True
         early, self._early = self._early, []
         for kind, parts in early:
             connection.send(kind, parts)
@@ -154,7 +158,7 @@ class Worker:
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
-        if self._connection is not None:
+        if self._is_ready:
             self._connection.send(ORDER, parts)
         else:
             self._early.append((ORDER, parts))
@@ -162,14 +166,13 @@ class Worker:
         return size
 
     def note_observers(self) -> None:
-        """Have it look for slow handlers iff some observer wants to know of them."""
+        """Have the worker look for slow handlers iff an observer wants to know of them."""
         wants = self._loop.hooks.slow_handler
         if wants is not self._is_timed:
             self._is_timed = wants
             self.tell(("observe", 0, wants))
 
     def answer(self, number: int, ok: bool, value: object) -> None:
-        """Answer one of its requests."""
         self._blocks_for.discard(number)
         if self._is_over:
             return
@@ -178,8 +181,7 @@ class Worker:
         except Exception as exc:
             self.tell(("answer", number, False), [Failure.of(exc)])
 
-    def release(self, executor: ExecutorPort) -> None:
-        """It no longer hosts that actor."""
+    def release(self, executor: ProcessExecutor) -> None:
         if self.actors.pop(executor.number, None) is not None and not self._is_over:
             self.tell(("leave", executor.number))
 
@@ -218,9 +220,9 @@ class Worker:
             self._reported(word, rest[0])
 
     def _entry_failed(self, entry: Entry, exc: BaseException) -> None:
-        """One thing that it said could not be dealt with. That concerns one actor at most, so the rest is read."""
+        """An entry could not be dealt with. It concerns one actor at most, so the rest is read."""
         if ends_system(exc):
-            self._workers.system.fail(exc)
+            self._workers.owner.system.fail(exc)
         _log.error("%s: what it says cannot be dealt with (%s)", self.name, entry[0], exc_info=exc)
         if entry[0] in _ABOUT_ACTORS:
             executor = self.actors.get(entry[1])
@@ -229,7 +231,7 @@ class Worker:
                 executor.lost(WorkerLost(f"{self.name}: what it says of {executor.cell.shown()} cannot be dealt with"))
 
     def is_at_rest(self) -> bool:
-        """Whether it had nothing to do when it had taken all that was sent to it, or blocks and says so.
+        """Whether the worker had nothing to do when it had taken all that was sent to it, or blocks and says so.
 
         Handlers may be suspended.
         """
@@ -248,7 +250,7 @@ class Worker:
         self._tell_rest()
 
     def blocks_for(self, number: int) -> None:
-        """Its thread only waits, until this request is answered."""
+        """The thread only waits, until this request is answered."""
         self._blocks_for.add(number)
         self._tell_rest()
 
@@ -260,14 +262,13 @@ class Worker:
     # -- who holds it
 
     def hold(self) -> Hold:
-        """Whose code its thread runs at present."""
         if self._is_over:
             return Hold(0, 0)
         words = self._process.page.words
         return Hold(words[HOLDER], words[TICKS])
 
-    def holder(self) -> ExecutorPort | None:
-        """The actor whose code its thread runs at present, if that is one of ours."""
+    def holder(self) -> ProcessExecutor | None:
+        """The actor whose code the thread runs at present, if that is one of ours."""
         held_by = self.hold().holder
         if held_by & NUMBERED:
             return self.actors.get(held_by ^ NUMBERED)
@@ -293,14 +294,14 @@ class Worker:
         return words[place], words[place + 1]
 
     def is_held(self) -> bool:
-        """Whether one actor has held its thread since another could not be reached there."""
+        """Whether one actor has held the thread since another could not be reached there."""
         return self._held is not None and not self._is_over and self._held == self.hold()
 
     def note_held(self) -> None:
         """An actor could not be reached, because another one holds the thread."""
         self._held = self.hold()
 
-    def end_unless_free(self, executor: ExecutorPort) -> None:
+    def end_unless_free(self, executor: ProcessExecutor) -> None:
         """An actor that held the thread was given up, and has left: end the worker if it holds on to it."""
         held = self.hold()
         why = f"{executor.cell.shown()} held it, and would not be interrupted"
@@ -318,7 +319,7 @@ class Worker:
         self._loop.helpers.pop(self, None)
         self._service.close()
         closer = self._process.end()
-        self._stream.abort()
+        self._connection.abort()
         self._process.page.close()
         return closer
 
@@ -326,7 +327,7 @@ class Worker:
         """End it at once: its actors fail."""
         if not self._is_over:
             self._why = why
-            self._stream.abort()
+            self._connection.abort()
 
     def _post_end(self) -> None:
         """The process has ended. Called on another thread."""
@@ -336,7 +337,7 @@ class Worker:
     def _process_ended(self) -> None:
         """The process has ended. A child of it may hold the connection open, so that we see no end of file."""
         if not self._is_over:
-            self._stream.read_rest()
+            self._connection.read_rest()
 
     def _lost(self, error: BaseException | None) -> None:
         """The connection is lost, so we give up the process."""
@@ -375,7 +376,7 @@ class Worker:
             how = f"was killed by {_signal_name(-code)}"
         elif code:
             how = f"ended with code {code}"
-        when = "" if self._connection is not None else " before it was ready"
+        when = "" if self._is_ready else " before it was ready"
         why = ": its standard error says why" if when and code is not None and code > 0 else ""
         return f"{name} {how}{when}{why}"
 
@@ -401,3 +402,96 @@ _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "awaits": ProcessExecutor.awaits,
     "gives up": ProcessExecutor.gives_up,
 }
+
+
+class WorkerPool:
+    """The processes of one dispatcher. For the loop's own thread only."""
+
+    threads = 0
+
+    def __init__(self, dispatcher: str, owner: SystemLoop, most: int, limit: int, keep: bool = False) -> None:
+        self.dispatcher = dispatcher
+        # The loop whose actors they host.
+        self.owner = owner
+        self.limit = limit
+        # Whether messages stay that a lost worker had not begun.
+        self.keep = keep
+        self._most = most
+        self._made = 0
+        # Invariant: the workers that run, or are being started, and can host actors
+        self._workers: list[Worker] = []
+        # Where workers find the context variables that travel with messages; looked up for the first of them.
+        self._places: list[Place] | None = None
+        # Threads that wait for workers that are ending.
+        self._ending: list[threading.Thread] = []
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in self._workers if worker.pid is not None]
+
+    def executor(self, spec: ActorSpec, args: tuple[object, ...]) -> ProcessExecutor:
+        """An executor for one more actor. Raises if the actor cannot be created in another process."""
+        try:
+            pack((spec.factory, args, spec.kwargs), self.limit)
+        except NotSendable as exc:
+            error = _culprit(spec, args, self.limit) or exc
+            raise error from error.__cause__
+        return ProcessExecutor(self)
+
+    def places(self) -> list[Place]:
+        if self._places is None:
+            propagation = self.owner.loop.admission.propagation
+            self._places = [] if propagation is None else places_of(propagation.variables)
+        return self._places
+
+    def worker_for(self, executor: ProcessExecutor) -> Worker:
+        """The worker with the fewest actors; a new one if all have some and there may be more workers.
+
+        One that is known to be held by an actor comes last: nobody knows when that one lets go.
+        """
+        idlest = min(self._workers, key=lambda worker: (worker.is_held(), len(worker.actors)), default=None)
+        if idlest is None or (idlest.actors and len(self._workers) < self._most):
+            self._made += 1
+            idlest = Worker(self, self._made)
+            idlest.start()
+            self._workers.append(idlest)
+        idlest.actors[executor.number] = executor
+        return idlest
+
+    def lost(self, worker: Worker) -> None:
+        if worker in self._workers:
+            self._workers.remove(worker)
+            self._ending = [thread for thread in self._ending if thread.is_alive()]
+            self._ending.append(worker.thread)
+
+    def close(self) -> list[threading.Thread]:
+        """End all workers; return the threads that wait for that."""
+        workers, self._workers = self._workers, []
+        self._ending += [worker.close() for worker in workers]
+        return self._ending
+
+
+def _culprit(spec: ActorSpec, args: tuple[object, ...], limit: int) -> NotSendable | None:
+    """An error that names the part of an actor that cannot be sent: its class, or an argument of the constructor."""
+    name = spec.label[0]
+    for what, value in _parts_of(spec, args, name):
+        try:
+            pack(value, limit)
+        except NotSendable as exc:
+            error = NotSendable(value, exc.why, what)
+            error.__cause__ = exc.__cause__
+            return error
+    return None
+
+
+def _parts_of(spec: ActorSpec, args: tuple[object, ...], name: str) -> Iterator[tuple[str, object]]:
+    yield name, spec.factory
+    names: list[str] = []
+    with suppress(TypeError, ValueError):  # a builtin; or the arguments do not fit, which its start will say
+        inspect.signature(spec.factory).bind(*args, **spec.kwargs)
+        names = list(inspect.signature(spec.factory).parameters)
+    for number, value in enumerate(args):
+        is_named = number < len(names)
+        yield f"the argument {f'`{names[number]}`' if is_named else number + 1} of {name}(...)", value
+    for keyword, value in spec.kwargs.items():
+        yield f"the argument `{keyword}` of {name}(...)", value

@@ -21,8 +21,7 @@ from greenroom.actor.life.starting import install_actor
 from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import NotAnActor
-from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Brought, Progress
-from greenroom.system.dispatchers.processes.relay import Relay
+from greenroom.system.dispatchers.processes.protocol import STASHED, Asked, Brought, Progress, Relay
 from greenroom.wire.failures import Failure
 
 if TYPE_CHECKING:
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HostedActor"]
 
+_ANSWERS = ("make", "snapshot", "inspect")
+"""Calls whose result is needed, whatever it is."""
+
 
 class HostedActor:
     """An actor of the main process whose code runs here. For the loop's own thread only."""
@@ -40,6 +42,7 @@ class HostedActor:
         "_asides",
         "_awaited",
         "_base",
+        "_channel",
         "_epoch",
         "_expected",
         "_failures",
@@ -56,6 +59,7 @@ class HostedActor:
 
     def __init__(self, host: WorkerHost, number: int, cell: Cell, base: int) -> None:
         self._host = host
+        self._channel = host.channel
         self.number = number
         self.cell = cell
         # The numbers of its first message, of the next to arrive, and of the first not reported as done.
@@ -93,7 +97,6 @@ class HostedActor:
         return epoch == self._epoch
 
     def take_in(self, number: int, lane: int, messages: list[object], senders: object) -> None:
-        """Messages have arrived."""
         if not isinstance(senders, list):
             receipts = [senders] * len(messages)
         else:
@@ -109,7 +112,7 @@ class HostedActor:
 
     def _receipt(self, number: int, sender: object) -> object:
         if isinstance(sender, Brought):
-            packer = self._host.channel.packer
+            packer = self._channel.packer
             return self._bring(number, sender.sender, () if packer is None else packer.unpack(sender.values))
         if not isinstance(sender, Asked):
             return sender
@@ -120,10 +123,9 @@ class HostedActor:
         return question
 
     def _bring(self, number: int, sender: object, values: Values) -> object:
-        """The receipt of a message that brings context variables along."""
         receipt = self._receipt(number, sender)
         if isinstance(receipt, Question):
-            receipt.bring(values)
+            receipt.propagate(values)
             return receipt
         return Told(receipt, values)
 
@@ -139,17 +141,17 @@ class HostedActor:
         if done != self._reported or asides or failure is not None or returned is not None or waits:
             self._asides = [aside for aside in self._asides if aside[0] >= done]
             self._reported = done
-            news = Progress(done, asides, returned, self._epoch, waits, self._host.channel.failure(failure))
-            self._host.channel.post("progress", self.number, news)
+            news = Progress(done, asides, returned, self._epoch, waits, self._channel.failure(failure))
+            self._channel.post("progress", self.number, news)
         if unstashes:
             self._unstashes.clear()
             for count in unstashes:
-                self._host.channel.post("unstash", self.number, count)
+                self._channel.post("unstash", self.number, count)
         if self._has_new_supervision():
-            self._host.channel.post("supervise", self.number, *self._host.channel.outcome(True, self._supervision))
+            self._channel.post("supervise", self.number, *self._channel.outcome(True, self._supervision))
 
     def _has_new_supervision(self) -> bool:
-        """Whether it has become a behavior with another supervision of its own."""
+        """Whether the actor has become a behavior with another supervision of its own."""
         extras = self.cell.record.extras
         own = None if extras.settings_of_behavior is None else extras.settings_of_behavior.supervision
         if own is None or own is self._supervision:
@@ -158,7 +160,6 @@ class HostedActor:
         return True
 
     def _has_stashed_current(self) -> bool:
-        """Whether the message in hand has been stashed."""
         task, visits = self.cell.task, self._host.loop.visits
         hand = visits if visits.hand is self.cell else task
         return hand is not None and hand.kind == PUT_ASIDE
@@ -175,7 +176,6 @@ class HostedActor:
         return self.cell.waiting() or self._host.loop.visits.hand is self.cell
 
     def _wake(self, task: object) -> None:
-        """The suspended task has ended."""
         self._awaited = None
         if not self.is_gone:
             self._host.active[self] = None
@@ -198,7 +198,6 @@ class HostedActor:
             self.cell.loop.admission.take_next(self.cell)
 
     def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
-        """Return all messages that were not started."""
         self._expected -= self.cell.queued()
         self._drop_all()
         self._epoch += 1
@@ -210,15 +209,8 @@ class HostedActor:
         """The message in hand is UNHANDLED or STASHED."""
         self._asides.append((self.done(), what))
         self._others += 1
-
-    def stash_current(self) -> None:
-        """The message in hand is stashed."""
-        self.set_aside(STASHED)
-        self.stashed += 1
-
-    def unhandled(self) -> None:
-        """The message in hand is not handled by this actor."""
-        self.set_aside(UNHANDLED)
+        if what == STASHED:
+            self.stashed += 1
 
     def unstash(self, most: int) -> int:
         """Have the main process queue the first stashed messages again; return how many those are."""
@@ -230,12 +222,11 @@ class HostedActor:
         return count
 
     def refused(self, told: tuple[str, str] | None, cause: BaseException) -> None:
-        """Its handler refused a message. If no asker hears, `told` is its type, and what the refusal is declared as."""
-        channel = self._host.channel
-        channel.post("refused", self.number, told, None if told is None else channel.failure(cause))
+        """The handler refused a message. If no asker hears, `told` is its type, and what the refusal is declared as."""
+        self._channel.post("refused", self.number, told, None if told is None else self._channel.failure(cause))
 
     def failed(self, cause: BaseException) -> None:
-        """Its handler raised `cause`: the main process decides what happens next."""
+        """The handler raised `cause`: the main process decides what happens next."""
         sender = self._host.loop.visits.sender
         if isinstance(sender, Question):
             sender.replied = True  # the reply depends on that decision too
@@ -251,22 +242,37 @@ class HostedActor:
     def cannot_read(self, number: int, count: int, error: BaseException) -> None:
         """Messages have arrived that cannot be unpickled: they and all sent after them are ignored."""
         self._epoch += 1
-        self._host.channel.post(
-            "unreadable", self.number, number, count, self._epoch, self._host.channel.failure(error)
-        )
+        self._channel.post("unreadable", self.number, number, count, self._epoch, self._channel.failure(error))
 
     def stop(self) -> None:
-        """Stop after the message in hand."""
         self.return_the_rest(waits=True)
-        self._host.channel.post("stop", self.number)
+        self._channel.post("stop", self.number)
 
     def _replied(self, number: int, ok: bool, value: object) -> None:
-        """A question has been answered."""
-        self._host.channel.post("reply", self.number, number, *self._host.channel.outcome(ok, value))
+        self._channel.post("reply", self.number, number, *self._channel.outcome(ok, value))
 
     # -- calls
 
-    def make(self, spec: ActorSpec) -> tuple[type | None, object]:
+    def call(self, number: int, name: str, arguments: tuple[object, ...], cell: Cell) -> object:
+        """Call the constructor or a hook, and report the outcome. An order of the cell."""
+        try:
+            result = self._function(name)(*arguments)
+            if isawaitable(result):
+                return self._go_on(number, name, result)
+            self._called(number, name, result)
+        except BaseException as exc:
+            self.call_failed(number, exc)
+        return None
+
+    async def _go_on(self, number: int, name: str, awaitable: Awaitable[object]) -> None:
+        try:
+            self._called(number, name, await awaitable)
+        except GeneratorExit:
+            raise
+        except BaseException as exc:
+            self.call_failed(number, exc)
+
+    def _make(self, spec: ActorSpec) -> tuple[type | None, object]:
         """Create the actor; return its class, if it has one, and its own supervision."""
         record = self.cell.record
         if spec.kind == HANDLER:
@@ -285,12 +291,10 @@ class HostedActor:
         is_class = spec.kind not in (HANDLER, BEHAVIOR)
         return type(record.cell.subject) if is_class else None, supervision
 
-    def hook(self, name: str) -> Callable[..., object]:
-        """The function that the main process calls by this name."""
-        if name == "handle":
-            return self._handle
-        if name == "signal":
-            return self._signal
+    def _function(self, name: str) -> Callable[..., object]:
+        own: dict[str, Callable[..., object]] = {"make": self._make, "handle": self._handle, "signal": self._signal}
+        if name in own:
+            return own[name]
         method: Callable[..., object] = getattr(self._instance(), name)
         return method
 
@@ -305,15 +309,14 @@ class HostedActor:
         extras = self.cell.record.extras
         return None if extras is None or extras.on_signal is None else extras.on_signal(self.cell.record, signal)
 
-    def called(self, call: int, name: str, result: object) -> None:
-        """A call has returned."""
+    def _called(self, call: int, name: str, result: object) -> None:
         if isinstance(result, BehaviorBase):
             result = self._absorb(result)
         elif name not in _ANSWERS:
             if is_generator(result):
                 refuse_returned_generator(f"{name} of {self.cell.name()}", result)
             result = None
-        self._host.channel.post("called", self.number, call, *self._host.channel.outcome(True, result))
+        self._channel.post("called", self.number, call, *self._channel.outcome(True, result))
 
     def _absorb(self, behavior: BehaviorBase) -> BehaviorBase:
         """Become the behavior that a hook has returned; return what the main process must still do."""
@@ -324,47 +327,4 @@ class HostedActor:
         return behavior
 
     def call_failed(self, call: int, cause: BaseException) -> None:
-        """A call has raised."""
-        self._host.channel.post("called", self.number, call, *self._host.channel.outcome(False, Failure.of(cause)))
-
-
-_ANSWERS = ("make", "snapshot", "inspect")
-"""Calls whose result is needed, whatever it is."""
-
-
-class CallOrder:
-    """An order of a hosted actor's cell: makes one call, and reports its outcome."""
-
-    __slots__ = ("_actor", "_arguments", "_call", "_find", "_name")
-
-    def __init__(
-        self,
-        actor: HostedActor,
-        call: int,
-        name: str,
-        find: Callable[[], Callable[..., object]],
-        arguments: tuple[object, ...],
-    ) -> None:
-        self._actor = actor
-        self._call = call
-        self._name = name
-        self._find = find
-        self._arguments = arguments
-
-    def __call__(self, cell: Cell) -> object:
-        try:
-            result = self._find()(*self._arguments)
-            if isawaitable(result):
-                return self._go_on(result)
-            self._actor.called(self._call, self._name, result)
-        except BaseException as exc:
-            self._actor.call_failed(self._call, exc)
-        return None
-
-    async def _go_on(self, awaitable: Awaitable[object]) -> None:
-        try:
-            self._actor.called(self._call, self._name, await awaitable)
-        except GeneratorExit:
-            raise
-        except BaseException as exc:
-            self._actor.call_failed(self._call, exc)
+        self._channel.post("called", self.number, call, *self._channel.outcome(False, Failure.of(cause)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from _thread import get_ident
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from math import inf
@@ -23,11 +23,9 @@ from typing import TYPE_CHECKING, Any
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost
 from greenroom.errors.base import in_words
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.dispatchers.processes.protocol import MAIL, Entry
-from greenroom.system.dispatchers.processes.relay import OnOutcome, error_of
+from greenroom.system.dispatchers.processes.protocol import MAIL, Entry, OnOutcome, error_of
 from greenroom.wire.codec import Codec, pack
 from greenroom.wire.failures import Failure
-from greenroom.wire.streams import Stream
 from greenroom.wire.transport import Connection, Side
 
 if TYPE_CHECKING:
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
     from greenroom.wire.transport import Buffer
 
 __all__ = ["MainChannel"]
-
-Answer = Coroutine[Any, Any, Any]
-"""To be awaited: what the main process answers."""
 
 _log = RuntimeLog()
 
@@ -66,7 +61,6 @@ class MainChannel:
         self._connection: Connection | None = None
         # How many frames have been taken.
         self.frames = 0
-        self._stream: Stream | None = None
         # Whether this is a child that a hosted actor has forked.
         self.is_forked = False
         # Invariant: written under _lock, and so is everything that is sent
@@ -92,18 +86,11 @@ class MainChannel:
         self.on_return: Callable[[], object] = lambda: None
 
     def connect(self, sock: socket.socket, secret: bytes, on_open: Callable[[], object]) -> None:
-        """Start the handshake; call `on_open` when it is done."""
-
-        def opened(connection: Connection) -> None:
-            self._connection = connection
-            on_open()
-
-        made = Connection(Side.CONNECTING, secret, opened, self._take, self._lost, self.limit)
-        self._stream = Stream(self._aio, sock, made)
-        self._stream.begin()
+        callbacks = (lambda _: on_open(), self._take, self._lost)
+        self._connection = Connection(self._aio, sock, Side.CONNECTING, secret, *callbacks, self.limit)
+        self._connection.begin()
 
     def _lost(self, error: BaseException | None) -> None:
-        self._connection = None
         self.over.set()
 
     def _take(self, kind: int, parts: list[bytearray]) -> None:
@@ -130,10 +117,9 @@ class MainChannel:
         """In a forked child: the connection is its parent's."""
         self._lock = threading.RLock()
         self._mail = []
-        self._connection = None
         self.is_forked = True
-        if self._stream is not None:
-            self._stream.after_fork()
+        if self._connection is not None:
+            self._connection.after_fork()
         # As a callback, and first: from 3.14 on, asyncio steps no task there.
         self._aio.call_soon(self.on_return)
         self.over.set()
@@ -177,32 +163,31 @@ class MainChannel:
             self._aio.call_soon_threadsafe(self.flush)
 
     def has_mail(self) -> bool:
-        """Whether something is to be sent."""
         return bool(self._mail)
 
     def flush(self) -> None:
-        """Send the collected mail."""
         self._is_flush_due = False
         self.before_flush()
         with self._lock:
             self._send_mail()
-        if self._connection is not None and self._connection.is_congested and not self._is_pumping:
+        connection = self._connection
+        if connection is not None and connection.is_congested and not self._is_pumping:
             # The main process does not keep up: block until it does, or unsent mail would fill our memory.
-            self._pump(lambda: self._connection is None or not self._connection.is_congested)
+            self._pump(lambda: not connection.is_congested)
 
     def _pump(self, is_done: Callable[[], bool], patience: float = _PATIENCE) -> bool:
         """Send and receive until `is_done()`; False if that took too long, or the connection is lost."""
-        assert self._stream is not None
+        assert self._connection is not None
         with self._lock:
             self._is_pumping = True
         try:
-            return self._stream.pump(is_done, monotonic() + patience)
+            return self._connection.pump(is_done, monotonic() + patience)
         finally:
             self._is_pumping = False
 
     def _send_mail(self) -> None:
         mail, self._mail = self._mail, []
-        if mail and self._connection is not None:
+        if mail and self._connection is not None and self._connection.is_open:
             self._send(self._connection, mail)
 
     def _send(self, connection: Connection, mail: list[Entry]) -> None:
@@ -218,7 +203,7 @@ class MainChannel:
             self._send(connection, mail[middle:])
 
     def decode(self, parts: Sequence[Buffer]) -> list[Any]:
-        """The messages in a frame. Whatever goes wrong is an `Exception`: nobody presses Ctrl-C here."""
+        """The messages in a frame. All errors are `Exception`s: Ctrl-C does not reach a worker."""
         try:
             return self.codec.decode(parts)
         except KeyboardInterrupt as exc:
@@ -267,10 +252,10 @@ class MainChannel:
         return self.request_within(_PATIENCE, actor, what, *args, **kwargs)
 
     def request_within(self, patience: float | None, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
-        """The same for something that may take so many seconds, or for ever."""
+        """Like `request`, for something that may take this many seconds, or for ever."""
         given = self.pack((args, kwargs))
         if get_ident() != self._loop.runq.thread:
-            waiting = asyncio.run_coroutine_threadsafe(self._wait_for(actor, what, given), self._aio)
+            waiting = asyncio.run_coroutine_threadsafe(self._answer(actor, what, given), self._aio)
             return waiting.result(patience)
         outcome: list[tuple[bool, object]] = []
         self.ask(lambda ok, value: outcome.append((ok, value)), "request", actor, what, given)
@@ -285,14 +270,11 @@ class MainChannel:
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
             raise LoopBusy("the main process", f"{what} waited {patience:g} s for an answer")
 
-    async def _wait_for(self, actor: int, what: str, given: object) -> object:
-        return await self._begin(actor, what, given)
+    async def begin(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
+        """Have the main process do something that takes a while."""
+        return await self._answer(actor, what, self.pack((args, kwargs)))
 
-    def begin(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Answer:
-        """Have the main process do something that takes a while; to be awaited."""
-        return self._begin(actor, what, self.pack((args, kwargs)))
-
-    def _begin(self, actor: int, what: str, given: object) -> Answer:
+    async def _answer(self, actor: int, what: str, given: object) -> Any:
         future: asyncio.Future[tuple[bool, object]] = self._aio.create_future()
 
         def told(ok: bool, value: object) -> None:
@@ -300,11 +282,7 @@ class MainChannel:
                 future.set_result((ok, value))
 
         self.ask(told, "request", actor, what, given)
-
-        async def wait() -> object:
-            return _result_of(*(await future))
-
-        return wait()
+        return _result_of(*(await future))
 
 
 def _result_of(ok: bool, value: object) -> object:

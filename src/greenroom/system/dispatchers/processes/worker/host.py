@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -27,10 +28,8 @@ from greenroom.actor.records.states import State
 from greenroom.clock import TURNS
 from greenroom.errors import TroupeEnding, WorkerLost
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
-from greenroom.system.dispatchers.processes.protocol import WAITS_FOR_ROOM
-from greenroom.system.dispatchers.processes.relay import error_of
-from greenroom.system.dispatchers.processes.sharedpage import HOLDER, NUMBERED, TICKS
-from greenroom.system.dispatchers.processes.worker.actor import CallOrder, HostedActor
+from greenroom.system.dispatchers.processes.protocol import HOLDER, NUMBERED, TICKS, UNHANDLED, WAITS_FOR_ROOM, error_of
+from greenroom.system.dispatchers.processes.worker.actor import HostedActor
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.stubs import RemoteContext, RemoteRef, RemoteSystem
 from greenroom.wire.address import ActorAddress
@@ -39,7 +38,6 @@ from greenroom.wire.codec import Packed, registered_names
 if TYPE_CHECKING:
     from greenroom._core.behavior import BehaviorBase
     from greenroom._core.scheduler.loop import Loop
-    from greenroom.exits import ExitReason
     from greenroom.system.dispatchers.processes.protocol import Entry
     from greenroom.wire.transport import Buffer
 
@@ -62,7 +60,7 @@ class WorkerHost(Host):
     """Whether the system is ending: that is known at home."""
 
     def __init__(self, system: str) -> None:
-        self.port = RemoteSystem(system, self)
+        self.system = RemoteSystem(system, self)
         self.settings = Settings(None, {})  # type: ignore[arg-type]
         self.actors: dict[int, HostedActor] = {}
         self._by_cell: dict[Cell, HostedActor] = {}
@@ -85,11 +83,7 @@ class WorkerHost(Host):
     @property
     def token(self) -> str:
         """For the watchdog."""
-        return self.port.name
-
-    @property
-    def _loop(self) -> Loop:
-        return self.loop
+        return self.system.name
 
     def serve(self, loop: Loop, channel: MainChannel, page: memoryview) -> None:
         """Be the host of `loop`, take the orders that arrive by `channel`, and say in `page` whose code runs."""
@@ -105,7 +99,6 @@ class WorkerHost(Host):
     # -- refs
 
     def find(self, token: str, cell_id: int, path: str) -> RemoteRef:
-        """The ref of an actor in another process."""
         key = (token, cell_id, path if cell_id == 0 else "")
         known = self._refs.get(key)
         if known is not None:
@@ -125,7 +118,6 @@ class WorkerHost(Host):
         return ref
 
     def address_of(self, ref: Address) -> ActorAddress:
-        """The address of a ref."""
         address: ActorAddress = ref._cell.record
         return address
 
@@ -190,7 +182,7 @@ class WorkerHost(Host):
         spec = ActorSpec(kind, factory, kwargs)
         record = RemoteContext()
         attach_record(record, cell, spec, args)
-        record.state = State.RUNNING.code
+        record.stage = record.state = State.RUNNING.code
         record.ensure_extras().settings = Settings(None, env)  # type: ignore[arg-type]
         cell.ref = ref
         actor = HostedActor(self, number, cell, base)
@@ -202,7 +194,7 @@ class WorkerHost(Host):
         self._by_cell[cell] = actor
         self.channel.post("entered", number, cell.id)
         self.channel.flush()  # its constructor may take long
-        cell.order(CallOrder(actor, call, "make", lambda: actor.make, (spec,)))
+        cell.order(partial(actor.call, call, "make", (spec,)))
 
     def _take_in(
         self,
@@ -229,7 +221,7 @@ class WorkerHost(Host):
         except Exception as exc:
             actor.call_failed(call, exc)
             return
-        actor.cell.order(CallOrder(actor, call, name, lambda: actor.hook(name), arguments))
+        actor.cell.order(partial(actor.call, call, name, arguments))
 
     def _release(self, actor: HostedActor) -> None:
         """Stop hosting an actor: cancel what it has under way."""
@@ -237,7 +229,7 @@ class WorkerHost(Host):
         self.active.pop(actor, None)
         self._marked.pop(actor, None)
         self.actors.pop(actor.number, None)
-        self.loop.inbound.call(None, lambda: self._retire(actor))
+        self.loop.inbound.post(None, lambda: self._retire(actor))
 
     def _retire(self, actor: HostedActor) -> None:
         cell = actor.cell
@@ -250,7 +242,7 @@ class WorkerHost(Host):
         while cell.waiting():
             self.loop.admission.take_next(cell)
         self.loop.retire(cell)
-        cell.let_code_go()
+        cell.forget_code()
 
     # -- progress reports
 
@@ -299,7 +291,6 @@ class WorkerHost(Host):
             self.channel.flush()
 
     def unblock(self) -> None:
-        """It goes on."""
         self._blocked -= 1
         if self._blocked == 0:
             self.channel.post("blocks", 0)
@@ -320,8 +311,9 @@ class WorkerHost(Host):
         self.page[marks + 1] = number + 1
 
     def current_number(self) -> int:
-        """The number of the actor whose code runs on the loop's own thread; 0 if none does."""
-        actor = None if self.loop.visits.hand is None else self._by_cell.get(self.loop.visits.hand)
+        """The number of the actor whose code runs here; 0 if none does, or this is not the loop's own thread."""
+        hand = self.loop.visits.hand if get_ident() == self.loop.runq.thread else None
+        actor = None if hand is None else self._by_cell.get(hand)
         return 0 if actor is None else actor.number
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
@@ -355,7 +347,7 @@ class WorkerHost(Host):
     def forward(self, cell: Cell, message: object, sender: object, lane: int, how: int = 0) -> None:
         """Send a message to the main process, which delivers it."""
         propagation = self.loop.admission.propagation
-        values = sender.brought() if propagation is not None and isinstance(sender, Receipt) else None
+        values = sender.propagated() if propagation is not None and isinstance(sender, Receipt) else None
         if propagation is not None and values:  # of where it was sent: this may be later
             propagation.context_of(values).run(self._forward, cell, message, sender, lane, how)
         else:
@@ -391,7 +383,6 @@ class WorkerHost(Host):
         self._report_question(question, "awaits")
 
     def gave_up(self, question: object) -> None:
-        """The handler no longer waits for the answer."""
         self._report_question(question, "gives up")
 
     def _report_question(self, question: object, word: str) -> None:
@@ -405,23 +396,20 @@ class WorkerHost(Host):
             self.channel.post("withdraw", number)
 
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
-        """A handler returned a behavior."""
         if behavior is STOPPED:
-            self.request_end(cell, None)
+            self.request_own_end(cell)
         elif behavior is not SAME:
             become_next(cell, behavior)
 
-    def request_end(self, cell: Cell, reason: ExitReason | None) -> None:
-        """A hosted actor is to stop."""
+    def request_own_end(self, cell: Cell) -> None:
         actor = self._by_cell.get(cell)
         if actor is not None:
             actor.stop()
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
-        """A hosted actor did not handle a message."""
         actor = self._by_cell.get(cell)
         if actor is not None:
-            actor.unhandled()
+            actor.set_aside(UNHANDLED)
 
     def refuses(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
         """Whether what the handler of a hosted actor raised is one of its answers. The main process counts and logs."""
@@ -434,7 +422,6 @@ class WorkerHost(Host):
         return True
 
     def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
-        """The handler of a hosted actor raised `cause`."""
         actor = self._by_cell.get(cell)
         if actor is not None and not actor.is_gone:
             actor.failed(cause)
@@ -447,11 +434,10 @@ class WorkerHost(Host):
         """How an actor ended. Only the main process knows."""
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
-        """An actor replied when nobody waited any longer."""
+        """An actor replied too late."""
         self.channel.post_from_outside("late", _address(cell.shown()), self._shown(value), _address(asker))
 
     def publish(self, message: object, sender: object, recipient: object, why: str) -> None:
-        """Publish a dead letter."""
         self.channel.post_from_outside("letter", self._shown(message), _address(sender), _address(recipient), why)
 
     def _shown(self, message: object) -> object:

@@ -25,7 +25,7 @@ from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.records.systems import find_elsewhere
 from greenroom.system import watchdog
-from greenroom.system.dispatchers.processes.sharedpage import SharedPage
+from greenroom.system.dispatchers.processes.protocol import SharedPage
 from greenroom.system.dispatchers.processes.variables import ValuePacker, WorkerPropagation
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.host import WorkerHost
@@ -175,7 +175,6 @@ class _Forwarder(logging.Handler):
         self._channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record, with its text formatted here."""
         try:
             self._channel.post_from_outside("log", self._channel.pack(self._portable(record)))
         except Exception:

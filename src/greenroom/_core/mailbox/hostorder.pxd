@@ -1,6 +1,0 @@
-import cython
-
-@cython.final
-cdef class HostOrder:
-    cdef readonly int what
-    cdef readonly str name

@@ -1,1 +1,0 @@
-"""Who is told when an actor ends: watches, monitors and links."""

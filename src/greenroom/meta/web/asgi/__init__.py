@@ -1,1 +1,0 @@
-"""ASGI applications behind a server."""

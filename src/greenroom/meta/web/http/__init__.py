@@ -1,1 +1,0 @@
-"""HTTP: one connection, its requests and their responses."""

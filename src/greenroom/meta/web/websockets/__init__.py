@@ -1,1 +1,0 @@
-"""WebSockets, on both sides."""

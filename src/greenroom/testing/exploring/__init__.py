@@ -1,1 +1,0 @@
-"""Runs one program at many seeds, and shrinks the first failure."""

@@ -1,1 +1,0 @@
-"""The actor harness: steps one actor in a plain test, and records its effects."""

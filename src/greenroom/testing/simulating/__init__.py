@@ -1,1 +1,0 @@
-"""Simulations: actors on a virtual clock, scheduled by a seed."""

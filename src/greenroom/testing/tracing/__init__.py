@@ -1,1 +1,0 @@
-"""Traces of simulations: events, and sequence diagrams in Mermaid and SVG."""
