@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from greenroom import ManualClock
 from greenroom._core.connections.connection import Connection
 from greenroom._core.connections.shardedinbox import ShardedInbox
 from greenroom._core.connections.spscring import CLOSED, FULL, SENT, SpscRing
@@ -41,7 +42,7 @@ class Desk:
     """One cell on a loop, which notes what it handles, with an inbox."""
 
     def __init__(self, burst: int = 4) -> None:
-        self.loop = Loop()
+        self.loop = Loop(clock=ManualClock())  # a tick ends for want of work alone
         self.handled: list[object] = []
         self.cell: Cell = self.loop.spawn(self._take, None)
         self.inbox: ShardedInbox = self.loop.connect_inbox(each_lane(burst))
