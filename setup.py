@@ -33,7 +33,7 @@ QUICK = ["-O1", "-g0", "-fno-semantic-interposition"] if os.name == "posix" else
 THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
     *("address", "admission", "asking", "behavior", "cell", "celltable", "connection", "cycles"),
-    *("inhand", "lifecycle", "loop", "loopcontext", "mailbox"),
+    *("lifecycle", "loop", "loopcontext", "mailbox"),
     *("question", "receipt", "record", "ring", "runqueue", "shardedinbox", "spawner"),
     *("spec", "spscring", "starting", "stepping", "stopping", "tickbudget", "timers", "visits"),
 }

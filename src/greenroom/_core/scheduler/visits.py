@@ -4,7 +4,7 @@
 **The quick way.** With no bit of `cell.flags` set, a visit takes the oldest data message, calls the handler, counts,
 and looks at the time; nothing else. Everything rarer (orders, other lanes, receipts, suspended handlers, failures) sets
 a bit or leaves by an exception, so it costs a plain message nothing. There is no `try` in the quick way either: what a
-handler raises goes up to `make`, which knows from `hand` and `message` who it was (see `InHand`).
+handler raises goes up to `make`, which knows from `hand` and `message` whose it was.
 
 **Time.** Whether the time is up is asked after every message, so a slow handler cannot take the next one with it.
 
@@ -19,6 +19,7 @@ down to one message, except for cells with deep queues; they lengthen again as s
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Coroutine
 from math import inf
 from types import CoroutineType
@@ -28,24 +29,34 @@ from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned
 from greenroom._core.build import COMPILED
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.flags import HELD, NOTIFY_TAKEN, OFFLOADED, ORDERS, PROPAGATES, RECEIPTS, RESUME, ROOM
-from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED
-from greenroom._core.mailbox.cell import ENDED_IN_HAND, Cell, HostOrder
+from greenroom._core.itemkinds import MESSAGE, NOTHING, NOTICED, ORDERED, STASHED
+from greenroom._core.mailbox.cell import ENDED, ENDED_IN_HAND, Cell, HostOrder
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.runqueue import RunQueue
-from greenroom._core.scheduler.inhand import DATA, InHand
 from greenroom._core.scheduler.stepping import SUSPENDED, HandlerTask, Stepper
 from greenroom._core.timing.tickbudget import TickBudget
-from greenroom.errors import NotAwaited
+from greenroom.errors import InternalError, NotAwaited
+from greenroom.exits import ends_system
+from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
+    from contextvars import Context
     from typing import TypeGuard
+    from weakref import ref
 
+    from greenroom._core.scheduler.host import Host
     from greenroom._core.scheduler.stepping import AnyCoroutine
+    from greenroom._core.simulation.director import Director
+    from greenroom.actor.lifecycle import Lifecycle
 
 __all__ = ["Visits"]
 
+_log = RuntimeLog()
+
 EMPTY = -1
+DATA = 1
+"""As in `greenroom.lanes.Lane`."""
 NOTED = NOTIFY_TAKEN | PROPAGATES
 KEPT = 64
 """Slots a drained ring keeps for good, as in `ring`."""
@@ -68,31 +79,41 @@ def is_coroutine(awaitable: object) -> TypeGuard[AnyCoroutine]:
     )
 
 
-class Visits(InHand):
-    """Makes the visits of one loop's ticks."""
-
-    __slots__ = (
-        "_batch",
-        "_large",
-        "_left",
-        "_out_of_time",
-        "_per_tick",
-        "_per_visit",
-        "_strained",
-        "_tick_began",
-        "_untimed",
-        "ended_handled",
-        "hooks",
-        "runq",
-        "stepper",
-        "trim_at",
-    )
+class Visits:
+    """Makes the visits of one loop's ticks, and knows what is in hand: a cell, and its message, order or notice."""
 
     def __init__(
         self, runq: RunQueue, admission: Admission, tick_budget: TickBudget, per_visit: int, per_tick: int
     ) -> None:
-        super().__init__(admission, tick_budget)
         self.runq = runq
+        self.admission = admission
+        self.host: Host | Lifecycle = admission.host
+        self.director: Director | None = admission.director
+        self.tick_budget = tick_budget
+        # These two are guarded, as in a `Cell`: `peek_hand` reads them from any thread.
+        self.hand: Cell | None = None
+        self.message: object = None
+        self.kind = NOTHING
+        self.sender: object = None
+        # Invariant: DATA, but while a message of another lane is in hand; so the quick way need not set it
+        self.lane = DATA
+        # The context of the message in hand, if it has one of its own.
+        self.context: Context | None = None
+        # Where the id of the cell in hand is written for other processes to see, if some do: shared memory.
+        self.holder: memoryview | None = None
+        # Other loops that run on this thread: what is told to their actors in a visit comes from the cell in hand too.
+        self.neighbours: tuple[ref[RunQueue], ...] = ()
+        # Invariant: True iff one of these two is there
+        self.is_marked = False
+        # Invariant: how many cells have a suspended handler or order
+        self.suspended = 0
+        # How many cells have ended with a message in hand that has not come to its end.
+        self.ended_in_hand = 0
+        # When the last message was done, in counts; when the handler that is being resumed began, or -1; and how long
+        # the handler took that failed last. So a failure can be told with its time, and no message has to be timed.
+        self._mark = 0
+        self._resumed_from = -1.0
+        self.took = 0.0
         self.hooks: ObserverHooks = admission.hooks
         self.stepper = Stepper()
         # What cells have handled that had ended before.
@@ -110,6 +131,32 @@ class Visits(InHand):
         # Invariant: trim_at == NEVER iff _large is empty; a dict for its order
         self._large: dict[Cell, None] = {}
         self.trim_at = NEVER
+
+    # -- who may see what is in hand
+
+    def hold(self, holder: memoryview) -> None:
+        """Write the id of the cell in hand there, from now on."""
+        self.holder = holder
+        self.is_marked = True
+
+    def set_neighbours(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
+        """Set the other loops of this thread."""
+        self.neighbours = neighbours
+        self.is_marked = self.holder is not None or bool(neighbours)
+
+    def _mark_hand(self, cell: Cell | None) -> None:
+        if self.holder is not None:
+            self.holder[0] = 0 if cell is None else cell.id
+        for neighbour in self.neighbours:
+            runq = neighbour()
+            if runq is not None:
+                runq.current_ref = None if cell is None else cell.ref
+
+    def peek_hand(self) -> tuple[Cell | None, object]:
+        """The cell in hand, and its message. From any thread."""
+        return guarded_hand(self) if COMPILED else (self.hand, self.message)
+
+    # -- visits
 
     def make(self, now: float) -> None:
         """Make the visits of a tick that began at `now`, until a budget is spent or no cell is runnable."""
@@ -372,8 +419,13 @@ class Visits(InHand):
                 return
             self.host.behavior_returned(cell, behavior)
             result = None
-        elif result is not None and is_generator(result):
-            self._take_generator(cell, result)
+        elif (
+            result is not None
+            and is_generator(result)
+            and not isinstance(self.sender, Receipt)  # only an asker can do something with that
+            and self.kind in (MESSAGE, NOTICED)
+        ):
+            refuse_returned_generator(f"a handler of {cell.name()}", result)
         kind = self.kind
         self.kind = NOTHING
         if kind == MESSAGE:
@@ -381,11 +433,6 @@ class Visits(InHand):
             if isinstance(self.sender, Receipt):
                 receipt: Receipt = self.sender
                 receipt.settle(result)
-
-    def _take_generator(self, cell: Cell, result: object) -> None:
-        """A handler returned a generator: only an asker can do something with that."""
-        if self.kind in (MESSAGE, NOTICED) and not isinstance(self.sender, Receipt):
-            refuse_returned_generator(f"a handler of {cell.name()}", result)
 
     def _leave(self, cell: Cell) -> None:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
@@ -435,3 +482,122 @@ class Visits(InHand):
                 cell.trim()
         self._large.clear()
         self.trim_at = NEVER
+
+    # -- what becomes of a message whose handler does not return
+
+    def let_sender_go(self) -> None:
+        """The message in hand is answered, or will be, by another actor."""
+        self.sender = None
+
+    def stash(self) -> tuple[object, object, int]:
+        """Take the message in hand away to be handled later, with its sender and lane; there must be one."""
+        self.kind = STASHED
+        return self.message, self.sender, self.lane
+
+    def show(self, message: object) -> None:
+        """Take `message` for what is in hand: a failure, or a message left unhandled, is told with it."""
+        if COMPILED:
+            guard_message(self, message)
+        else:
+            self.message = message
+
+    def _leave_unhandled(self, cell: Cell) -> None:
+        kind = self.kind
+        self.kind = NOTHING
+        if kind == MESSAGE:
+            self.admission.count_unhandled(cell)
+            if cell.ended == ENDED_IN_HAND:
+                self._count_out(cell)
+        if kind == MESSAGE or kind == NOTICED:  # noqa: SIM109 - a tuple to search in would be an object
+            try:
+                self.host.unhandled(cell, self.message, self.sender)
+            finally:
+                if kind == MESSAGE and isinstance(self.sender, Receipt):
+                    self.sender.discard("unhandled")  # last, as in `tell_dead_letter`
+
+    def _fail(self, cause: BaseException) -> None:
+        """The cell in hand let `cause` out. Its visit ends with that; raise if the cause is none of its handler's."""
+        cell = self.hand
+        kind, message, sender = self.kind, self.message, self.sender
+        context, self.context = self.context, None
+        self.kind = NOTHING
+        self.lane = DATA
+        self.took = (
+            self.tick_budget.since(self._mark)
+            if self._resumed_from < 0.0
+            else self.tick_budget.now() - self._resumed_from
+        )
+        self._resumed_from = -1.0
+        if cell is None:
+            raise InternalError("the loop itself failed: please report this") from cause
+        if kind == MESSAGE and self._is_refusal(cell, message, sender, cause):
+            cell.handled += 1
+            if isinstance(sender, Receipt):
+                self._tell_failed(cell, sender, cause)
+            return
+        if kind == STASHED and self._is_refusal(cell, message, None, cause):  # it is put aside, and not answered yet
+            return
+        if self.director is not None:
+            self.director.failed(cell, cause)
+        if kind == NOTHING:
+            # Not its handler: what is told of results, or (in plain Python) a signal between two steps of ours.
+            if ends_system(cause):
+                raise cause
+            raise InternalError(f"the loop failed with {cell} in hand: please report this") from cause
+        if kind == MESSAGE:
+            self._count_failed(cell)
+        try:
+            if not cell.ended or ends_system(cause):
+                if context is None:
+                    self.host.failed(cell, message, cause)
+                else:
+                    context.run(self.host.failed, cell, message, cause)
+        finally:
+            # When it is decided what becomes of the actor: that is part of what a receipt tells.
+            if kind == MESSAGE and isinstance(sender, Receipt):
+                self._tell_failed(cell, sender, cause)
+
+    def _is_refusal(self, cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+        """Whether `cause` is an answer to the message in hand, and no failure. An injected fault never is."""
+        if cell.ended or (self.director is not None and self.director.is_fault(cause)):
+            return False
+        if not self.host.refuses(cell, message, sender, cause):
+            return False
+        self.admission.count_refusal(cell)
+        return True
+
+    def abandon(self, cell: Cell) -> None:
+        """Break off the suspended handler of `cell`, which will not end by itself; its message counts as failed."""
+        task: HandlerTask = cell.task
+        cell.flags &= ~RESUME
+        self.suspended -= 1
+        if cell.flags & OFFLOADED:
+            task.abandon_waiter()  # which says what of it is done
+        if task.kind == MESSAGE:
+            self._count_failed(cell)
+            if isinstance(task.sender, Receipt):
+                self._tell_failed(cell, task.sender, CancelledError("abandoned"))
+        try:
+            task.abandon()
+        except BaseException as exc:
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("the handler of %s would not be broken off", cell.name(), extra=fields)
+            if self.director is not None:
+                self.director.hook_raised(cell, "handler", exc)
+
+    def _count_failed(self, cell: Cell) -> None:
+        self.admission.count_failed(cell)
+        if cell.ended == ENDED_IN_HAND:
+            self._count_out(cell)
+
+    def _tell_failed(self, cell: Cell, receipt: Receipt, cause: BaseException) -> None:
+        try:
+            receipt.fail(cause)
+        except Exception:
+            fields = cell.loop.host.log_fields(cell)
+            _log.exception("a receipt raised when it was told of a failure of %s", cell.name(), extra=fields)
+
+    def _count_out(self, cell: Cell) -> None:
+        """What an ended cell still had in hand is counted in the ledger now."""
+        self.ended_in_hand -= 1
+        cell.ended = ENDED
