@@ -32,29 +32,32 @@ cdef class Shuffled(Schedule):
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
 
+@cython.final
+cdef class Line:
+    cdef long long _head
+    cdef Py_ssize_t _passed
+    cdef bint has_waited(self, long long head)
+
 cdef class Pct(Schedule):
     cdef SplitMix _prng
     cdef set _changes
     cdef dict _priorities
     cdef double _outside, _lowest
-    cdef long long _last, _head, _thread_head
-    cdef Py_ssize_t _passed, _thread_passed
-    cdef bint _has_waited(self, long long head)
-    @cython.locals(position=Py_ssize_t)
+    cdef object _last
+    cdef Line _actors, _threads
+    @cython.locals(position=Py_ssize_t, numbers=list)
     cpdef Py_ssize_t choose(self, long long step, RunQueue runq) except -1
-    @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t choose_thread(self, long long step, list threads) except -1
     cpdef bint leaves_brought(self, long long step) except? True
+    @cython.locals(position=Py_ssize_t)
+    cdef Py_ssize_t _choose(self, long long step, list numbers, Line line) except -1
     @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
-    cdef Py_ssize_t _first_thread(self, list threads) except -1
-    @cython.locals(best=Py_ssize_t, position=Py_ssize_t, highest=double, priority=double)
-    cdef Py_ssize_t _first(self, RunQueue runq) except -1
-    cdef double _priority_of(self, long long actor) except? -1.0
+    cdef Py_ssize_t _highest(self, list numbers) except -1
+    cdef double _priority_of(self, object number) except? -1.0
     cpdef int budget(self, long long step) except -1
     cpdef bint pauses(self, long long step) except? True
 
 cdef long long _number_of(Cell cell) except -1
-cdef long long _key_of(long long thread) except? -1
 
 cdef class Scripted(Schedule):
     cdef dict _script

@@ -43,8 +43,6 @@ class SplitMix:
     True
     """
 
-    __slots__ = ("_state",)
-
     def __init__(self, seed: int) -> None:
         state = seed & 0xFFFF_FFFF_FFFF_FFFF
         rest = seed >> 64
@@ -78,8 +76,6 @@ class SplitMix:
 class Schedule:
     """First come, first served: what the real loop does. Subclasses deviate from it."""
 
-    __slots__ = ()
-
     def choose(self, step: int, runq: RunQueue) -> int:
         """The position in the queue of the actor to visit; there is at least one."""
         return 0
@@ -104,8 +100,6 @@ class Schedule:
 class Shuffled(Schedule):
     """Whichever runnable actor, for any number of messages; asyncio has its turn when it comes."""
 
-    __slots__ = ("_prng",)
-
     def __init__(self, seed: int) -> None:
         self._prng = SplitMix(seed)
 
@@ -129,6 +123,23 @@ class Shuffled(Schedule):
         return bool(self._prng.draw() & 1)
 
 
+class Line:
+    """Who stands first among those that are ready, and for how many steps already."""
+
+    def __init__(self) -> None:
+        self._head = 0
+        self._passed = 0
+
+    def has_waited(self, head: int) -> bool:
+        """Whether `head`, which stands first now, has been passed over often enough."""
+        self._passed = self._passed + 1 if head == self._head else 0
+        self._head = head
+        if self._passed < PATIENCE_STEPS:
+            return False
+        self._passed = 0
+        return True
+
+
 class Pct(Schedule):
     """Probabilistic concurrency testing: strict priorities, drawn at random, that change at `depth - 1` moments.
 
@@ -138,99 +149,56 @@ class Pct(Schedule):
     program runs is not known beforehand, so each seed has its own idea of that too.
     """
 
-    __slots__ = (
-        "_changes",
-        "_head",
-        "_last",
-        "_lowest",
-        "_outside",
-        "_passed",
-        "_priorities",
-        "_prng",
-        "_thread_head",
-        "_thread_passed",
-    )
-
     def __init__(self, seed: int, depth: int) -> None:
         self._prng = SplitMix(seed)
         steps = 1 << (SHORTEST + self._prng.below(LONGEST - SHORTEST + 1))
         self._changes: set[int] = {1 + self._prng.below(steps) for _ in range(depth - 1)}
         # What is not an actor has a priority as well.
         self._outside = self._prng.fraction()
-        # By the numbers of the actors: a schedule keeps nobody alive.
+        # By the numbers of actors and virtual threads: a schedule keeps nobody alive.
         self._priorities: dict[int, float] = {}
         # Below every priority that was drawn, and lower with each change.
         self._lowest = 0.0
         self._last = -1
-        # Who stands first, and for how many steps it did.
-        self._head = -1
-        self._passed = 0
-        # The same of virtual threads.
-        self._thread_head = -1
-        self._thread_passed = 0
+        self._actors = Line()
+        self._threads = Line()
 
     def choose(self, step: int, runq: RunQueue) -> int:
-        """The one with the highest priority."""
-        position = self._first(runq)
-        if step in self._changes:
-            self._lowest -= 1.0
-            self._priorities[_number_of(runq.at(position))] = self._lowest
-            position = self._first(runq)
-        if self._has_waited(_number_of(runq.at(0))):
-            position = 0
-        self._last = _number_of(runq.at(position))
+        numbers = [_number_of(runq.at(position)) for position in range(min(runq.count, WINDOW))]
+        position = self._choose(step, numbers, self._actors)
+        self._last = numbers[position]
         return position
 
     def choose_thread(self, step: int, threads: list[int]) -> int:
-        """The one with the highest priority; virtual threads have theirs as actors do."""
-        position = self._first_thread(threads)
-        if step in self._changes:
-            self._lowest -= 1.0
-            self._priorities[_key_of(threads[position])] = self._lowest
-            position = self._first_thread(threads)
-        self._thread_passed = self._thread_passed + 1 if threads[0] == self._thread_head else 0
-        self._thread_head = threads[0]
-        if self._thread_passed >= PATIENCE_STEPS:
-            self._thread_passed = 0
-            position = 0
-        return position
+        # Negative: not the numbers of actors.
+        return self._choose(step, [-2 - thread for thread in threads], self._threads)
 
     def leaves_brought(self, step: int) -> bool:
         return bool(self._prng.draw() & 1)
 
-    def _first_thread(self, threads: list[int]) -> int:
+    def _choose(self, step: int, numbers: list[int], line: Line) -> int:
+        """The position of the highest priority."""
+        position = self._highest(numbers)
+        if step in self._changes:
+            self._lowest -= 1.0
+            self._priorities[numbers[position]] = self._lowest
+            position = self._highest(numbers)
+        return 0 if line.has_waited(numbers[0]) else position
+
+    def _highest(self, numbers: list[int]) -> int:
         best = 0
-        highest = self._priority_of(_key_of(threads[0]))
-        for position in range(1, len(threads)):
-            priority = self._priority_of(_key_of(threads[position]))
+        highest = self._priority_of(numbers[0])
+        for position in range(1, len(numbers)):
+            priority = self._priority_of(numbers[position])
             if priority > highest:
                 best = position
                 highest = priority
         return best
 
-    def _has_waited(self, head: int) -> bool:
-        """Whether the first in the queue has been passed over often enough."""
-        self._passed = self._passed + 1 if head == self._head else 0
-        self._head = head
-        if self._passed < PATIENCE_STEPS:
-            return False
-        self._passed = 0
-        return True
-
-    def _first(self, runq: RunQueue) -> int:
-        best = 0
-        highest = self._priority_of(_number_of(runq.at(0)))
-        for position in range(1, min(runq.count, WINDOW)):
-            priority = self._priority_of(_number_of(runq.at(position)))
-            if priority > highest:
-                best = position
-                highest = priority
-        return best
-
-    def _priority_of(self, actor: int) -> float:
-        priority = self._priorities.get(actor)
+    def _priority_of(self, number: int) -> float:
+        priority = self._priorities.get(number)
         if priority is None:
-            priority = self._priorities[actor] = self._prng.fraction()
+            priority = self._priorities[number] = self._prng.fraction()
         return priority
 
     def budget(self, step: int) -> int:
@@ -251,15 +219,8 @@ def _number_of(cell: Cell) -> int:
     return cell.id
 
 
-def _key_of(thread: int) -> int:
-    """The number of a virtual thread among those of actors."""
-    return -2 - thread
-
-
 class Scripted(Schedule):
     """What was written down: for a step, the position, the budget and the pause. Steps that are not in it are zeros."""
-
-    __slots__ = ("_script",)
 
     def __init__(self, script: dict[int, tuple[int, int, int]]) -> None:
         self._script = script
