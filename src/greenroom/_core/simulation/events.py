@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 # A message was sent; these come first.
-from greenroom._core.itemkinds import ASKED, TICKED, TOLD
-
-__all__ = [
-    "ANSWERED",
-    "ASKED",
-    "DEAD_LETTER",
-    "DECLINED",
-    "DROPPED",
-    "ENTRIES",
-    "ESCALATED",
-    "FAILED",
-    "FULL",
-    "INJECTED",
-    "REFUSED",
-    "RESTARTED",
-    "STARTED",
-    "STOPPED",
-    "TAKEN",
-    "TICKED",
-    "TOLD",
-]
+from greenroom._core.itemkinds import ASKED as ASKED
+from greenroom._core.itemkinds import TICKED as TICKED
+from greenroom._core.itemkinds import TOLD as TOLD
 
 TAKEN = 3
 """A message is handled."""
