@@ -17,8 +17,6 @@ __all__ = ["FastRLock"]
 class FastRLock:
     """A re-entrant lock, for use in a `with` statement or by its two methods."""
 
-    __slots__ = ("_depth", "_holder", "_lock", "_plain")
-
     def __init__(self) -> None:
         self._plain = None if COMPILED else RLock()
         if COMPILED:

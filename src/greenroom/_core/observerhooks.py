@@ -39,8 +39,6 @@ EVENTS: dict[str, tuple[str, ...]] = {
 class ObserverHooks:
     """The observers of one loop. `Invariant:` an event's attribute is True iff some observer has that hook."""
 
-    __slots__ = (*EVENTS, "_lock", "_observers", "slow_after")
-
     def __init__(self, slow_after: float = 0.1) -> None:
         self.slow_after = slow_after
         # The same list for good.

@@ -23,8 +23,6 @@ _FIRST_SIZE = 16
 class AdmissionBase:
     """What lets messages in. `Admission` is one; a cell knows it only as this."""
 
-    __slots__ = ()
-
     def admit(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
         """Put a message into the mailbox, or do what its policy says."""
         raise NotImplementedError
@@ -32,8 +30,6 @@ class AdmissionBase:
 
 class InboundBase:
     """Where other threads put their messages. `Inbound` is one; a cell knows it only as this."""
-
-    __slots__ = ()
 
     def tell(self, cell: Any, message: object, sender: object, lane: Lane) -> None:
         raise NotImplementedError
@@ -44,20 +40,6 @@ class InboundBase:
 
 class RunQueue:
     """A FIFO of cells. `bring_forward` is the one point where a simulation decides otherwise."""
-
-    __slots__ = (
-        "__weakref__",
-        "admission",
-        "asleep",
-        "buf",
-        "count",
-        "current_ref",
-        "head",
-        "inbound",
-        "mask",
-        "rouse",
-        "thread",
-    )
 
     def __init__(self, thread: int) -> None:
         self.thread = thread

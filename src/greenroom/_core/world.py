@@ -25,8 +25,6 @@ __all__ = ["VirtualClock", "World", "world_here", "worlds"]
 class World:
     """The world of real threads and clocks. Methods that tell of an event do nothing here."""
 
-    __slots__ = ("is_real", "threads")
-
     def __init__(self) -> None:
         # Whether threads, processes and files behave as the machine's do.
         self.is_real = True
@@ -99,8 +97,6 @@ def world_here() -> World:
 
 class VirtualClock:
     """A clock that stands still until it is moved; a loop reads `time` without a call."""
-
-    __slots__ = ("time",)
 
     def __init__(self) -> None:
         self.time = 0.0

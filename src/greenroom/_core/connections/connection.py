@@ -53,21 +53,6 @@ class Doorbell:
 class Connection:
     """The rings of one holder. `offer` is for its thread, the rest for the loop's, unless it says otherwise."""
 
-    __slots__ = (
-        "_on_room",
-        "_sender",
-        "bell",
-        "cell",
-        "control",
-        "data",
-        "handled",
-        "is_abandoned",
-        "log",
-        "management",
-        "outbox",
-        "wants_room",
-    )
-
     def __init__(self, bell: Doorbell, sizes: Mapping[Lane, int], sender: object = None) -> None:
         self.bell = bell
         self.control = SpscRing(sizes[Lane.CONTROL])

@@ -46,21 +46,6 @@ class MessageInContext:
 class ShardedInbox:
     """The connections to one group of cells. For the loop's own thread, unless it says otherwise."""
 
-    __slots__ = (
-        "_admission",
-        "_arrived",
-        "_bursts",
-        "_burying",
-        "_first",
-        "_phase",
-        "_turns",
-        "bell",
-        "connections",
-        "is_open",
-        "is_stalled",
-        "shut",
-    )
-
     def __init__(self, inbound: Inbound, admission: Admission, bursts: Mapping[Lane, int]) -> None:
         self._admission = admission
         half = max(1, bursts[Lane.CONTROL] // 2)

@@ -71,8 +71,6 @@ class Waiter:
 class Admission(AdmissionBase):
     """Admission to the mailboxes of one loop, and the account of its messages."""
 
-    __slots__ = ("_lines", "director", "hooks", "host", "inbound", "propagation", "totals")
-
     def __init__(
         self,
         host: Host | Lifecycle,

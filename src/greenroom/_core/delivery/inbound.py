@@ -110,23 +110,6 @@ def change_reserved(cell: Cell, change: int) -> int:
 class Inbound(InboundBase):
     """Admission for foreign threads. Every field is written under `_lock`, but for `sleeping` by the loop's thread."""
 
-    __slots__ = (
-        "_admission",
-        "_intake",
-        "_is_over",
-        "_kept",
-        "_late",
-        "_lines",
-        "_lock",
-        "_parked",
-        "_refused",
-        "_reserved",
-        "bell",
-        "closed",
-        "rouse",
-        "sleeping",
-    )
-
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         # The compiled gate is the cheaper one; in plain Python only a lock made in C is safe from signals in a `with`.

@@ -25,8 +25,6 @@ Entry = tuple[Any, Any, Any, Any]
 class Intake:
     """Entries of four objects each. The queue is unbounded: who brings something has asked for room before."""
 
-    __slots__ = ("_entries", "_left")
-
     def __init__(self) -> None:
         self._entries: deque[Entry] | None = None if COMPILED else deque()
         # How many are taken for now, in plain Python.

@@ -29,8 +29,6 @@ _UNSET = object()
 class Propagation:
     """The variables that travel within one system."""
 
-    __slots__ = ("variables",)
-
     def __init__(self, variables: Sequence[ContextVar[Any]]) -> None:
         self.variables: Sequence[ContextVar[Any]] = variables
 

@@ -25,8 +25,6 @@ _IN_BLOCK = 0x3F
 class SlotBlocks:
     """Which blocks of slots belong to which table, for tables that share them. From any thread."""
 
-    __slots__ = ("_lock", "_owners", "tables")
-
     def __init__(self) -> None:
         self._lock = allocate_lock()
         # Invariant: the table of each block, and which of its own blocks that is; only ever appended to
@@ -58,8 +56,6 @@ class SlotBlocks:
 
 class CellTable:
     """Every living cell of one loop. Adding, finding and removing take the same time however many there are."""
-
-    __slots__ = ("_blocks", "_free", "_numbers", "_slots", "counted", "limit")
 
     def __init__(self, limit: int, blocks: SlotBlocks | None = None) -> None:
         self.limit = limit

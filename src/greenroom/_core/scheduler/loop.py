@@ -54,33 +54,6 @@ _DEFAULT_MAILBOX = MailboxConfig()
 class Loop:
     """The scheduler of one thread. Everything but `Cell.tell`, `post`, `notify` and `order` belongs to that thread."""
 
-    __slots__ = (
-        "_director",
-        "_mailbox",
-        "admission",
-        "carried",
-        "clock",
-        "closed",
-        "ended_handled",
-        "ended_sent",
-        "handoffs",
-        "helpers",
-        "hooks",
-        "host",
-        "inbound",
-        "inboxes",
-        "is_guarded",
-        "limits",
-        "runq",
-        "table",
-        "tick_budget",
-        "ticking",
-        "ticks",
-        "timers",
-        "visits",
-        "world",
-    )
-
     def __init__(
         self,
         limits: Limits | None = None,

@@ -88,8 +88,6 @@ def references(task: object) -> int:
 class Stepper:
     """Steps the coroutines of one loop, as the current task of `aio`, its asyncio loop."""
 
-    __slots__ = ("_entered", "_outer", "_spare", "_yielded", "aio", "bare")
-
     def __init__(self) -> None:
         self.aio: AbstractEventLoop | None = None
         # Where our own callbacks run, so that asyncio need not copy a context for each. Not shared with other loops: a

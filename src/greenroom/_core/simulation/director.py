@@ -109,36 +109,6 @@ class Director(World):
     It is also the first observer of each system.
     """
 
-    __slots__ = (
-        "_chosen",
-        "_end",
-        "_log",
-        "_moment",
-        "_names",
-        "_number",
-        "_place",
-        "choices",
-        "clock",
-        "fatal",
-        "faults",
-        "fingerprint",
-        "has_threads",
-        "injected",
-        "interrupt",
-        "keep",
-        "last_actor",
-        "last_step",
-        "loops",
-        "max_steps",
-        "outside",
-        "refused",
-        "schedule",
-        "seed",
-        "step",
-        "unretrieved",
-        "visited",
-    )
-
     def __init__(self, schedule: Schedule, clock: VirtualClock, seed: int, keep: int, max_steps: int) -> None:
         self.is_real = False
         self.threads = None

@@ -25,21 +25,6 @@ _QUICK = 64
 class TickBudget:
     """The time budget of the tick under way."""
 
-    __slots__ = (
-        "_clock",
-        "_count_at_origin",
-        "_deadline",
-        "_is_machine",
-        "_last",
-        "_origin",
-        "_per_second",
-        "_virtual",
-        "allowed",
-        "began",
-        "quick",
-        "seconds",
-    )
-
     def __init__(self, clock: Clock, seconds: float) -> None:
         machine = type(clock) is MonotonicClock
         self._clock: Callable[[], float] = monotonic if machine else clock.now

@@ -289,21 +289,6 @@ class Bucket:
 class Timers:
     """All pending alarms of one loop."""
 
-    __slots__ = (
-        "_buckets",
-        "_due",
-        "_keys",
-        "_opened",
-        "_position",
-        "_recent",
-        "_runq",
-        "_tick_budget",
-        "closed",
-        "count",
-        "limit",
-        "others",
-    )
-
     def __init__(self, runq: RunQueue, pace: TickBudget, limit: int) -> None:
         self._runq = runq
         self._tick_budget = pace
