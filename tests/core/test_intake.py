@@ -7,10 +7,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from greenroom._core.delivery.intake import Intake
+from greenroom._core.delivery.intake import Entry, Intake
 
 
 class Thing:
@@ -27,9 +28,18 @@ def put_number(intake: Intake, number: int) -> None:
     intake.put("cell", "lane", number, None)
 
 
+def take(intake: Intake) -> Entry | None:
+    intake.begin()
+    if not intake.has_next():
+        return None
+    entry = intake.first()
+    intake.drop_first()
+    return entry
+
+
 def taken(intake: Intake) -> list[object]:
     found: list[object] = []
-    while (entry := intake.take()) is not None:
+    while (entry := take(intake)) is not None:
         found.append(entry[2])
     return found
 
@@ -45,18 +55,18 @@ def test_an_entry_comes_out_with_all_its_parts() -> None:
     intake = Intake()
     parts = (Thing(), Thing(), Thing(), Thing())
     intake.put(*parts)
-    assert intake.take() == parts
+    assert take(intake) == parts
 
 
 def test_an_empty_one_has_nothing_to_take_and_nothing_waiting() -> None:
     intake = Intake()
     assert not intake.waiting()
-    assert intake.take() is None
+    assert take(intake) is None
     put_number(intake, 1)
     assert intake.waiting()
-    intake.take()
+    take(intake)
     assert not intake.waiting()
-    assert intake.take() is None
+    assert take(intake) is None
 
 
 def test_entries_can_be_looked_at_and_stay() -> None:
@@ -98,7 +108,7 @@ def test_each_thread_finds_its_own_order_kept_and_nothing_is_lost() -> None:
     begin.wait()
     found: dict[int, list[int]] = {thread: [] for thread in range(threads)}
     while sum(map(len, found.values())) < threads * each:
-        entry = intake.take()
+        entry = take(intake)
         if entry is not None:
             found[entry[0]].append(entry[2])
     for bringer in bringers:
@@ -110,7 +120,7 @@ def test_each_thread_finds_its_own_order_kept_and_nothing_is_lost() -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_taken_or_dropped_is_kept_alive_no_longer(part: int) -> None:
     intake = Intake()
-    for leave in (intake.take, intake.drop_first):
+    for leave in (take, Intake.drop_first):
         thing = Thing()
         alive = weakref.ref(thing)
         parts: list[object] = [None] * 4
@@ -118,16 +128,16 @@ def test_what_is_taken_or_dropped_is_kept_alive_no_longer(part: int) -> None:
         intake.put(*parts)
         del thing, parts
         assert alive() is not None
-        leave()
+        leave(intake)
         gc.collect()
         assert alive() is None
 
 
 @pytest.mark.parametrize("bringer_drops_last", [False, True])
-@pytest.mark.parametrize("leave", ["take", "drop_first"])
+@pytest.mark.parametrize("leave", [take, Intake.drop_first], ids=["take", "drop_first"])
 @pytest.mark.parametrize("owner_takes", [False, True])
 def test_references_that_change_threads_are_counted_exactly(
-    owner_takes: bool, leave: str, bringer_drops_last: bool
+    owner_takes: bool, leave: Callable[[Intake], object], bringer_drops_last: bool
 ) -> None:
     intake, things = Intake(), [Thing() for _ in range(4)]
     before = [sys.getrefcount(thing) for thing in things]
@@ -139,7 +149,7 @@ def test_references_that_change_threads_are_counted_exactly(
 
     def drop() -> None:
         for _ in range(rounds):
-            getattr(intake, leave)()
+            leave(intake)
 
     for work, is_elsewhere in ((bring, owner_takes), (drop, not owner_takes)):
         if is_elsewhere:
@@ -150,11 +160,11 @@ def test_references_that_change_threads_are_counted_exactly(
     alive = [weakref.ref(thing) for thing in things]
     intake.put(*things)
     if bringer_drops_last:
-        on_another_thread(getattr(intake, leave))
+        on_another_thread(partial(leave, intake))
         things.clear()
     else:
         things.clear()
-        on_another_thread(getattr(intake, leave))
+        on_another_thread(partial(leave, intake))
     gc.collect()
     assert [one() for one in alive] == [None] * 4
 

@@ -39,7 +39,7 @@ cdef class Inbound(InboundBase):
     cdef bint _has_room(self, Cell cell, object lane) except? True
     @cython.locals(reserved=int)
     cdef bint _put_quickly(self, Cell cell, object message, object sender) except? True
-    @cython.locals(late=list, cell=Cell)
+    @cython.locals(late=list, entry=tuple, cell=Cell)
     cdef _bury_late(self)
     @cython.locals(counts=list)
     cdef list _counts_for(self, Cell cell)

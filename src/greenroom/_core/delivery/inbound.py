@@ -211,13 +211,13 @@ class Inbound(InboundBase):
         with self._lock:
             if not self._is_over:
                 return  # it looks once more
-            entry = self._intake.take()
-            while entry is not None:
-                cell = entry[0]
-                change_reserved(cell, -1)
-                self._count_late(cell)
+            self._intake.begin()
+            while self._intake.has_next():
+                entry = self._intake.first()
+                self._intake.drop_first()
+                change_reserved(entry[0], -1)
+                self._count_late(entry[0])
                 late.append(entry)
-                entry = self._intake.take()
         for cell, _, message, sender in late:
             self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
 

@@ -59,6 +59,10 @@ cdef extern from *:
         return 0;
     }
 
+    static inline greenroom_link *greenroom_chain_next(greenroom_link *link) {
+        return (greenroom_link *)greenroom_load_pointer(&link->next);
+    }
+
     static inline int greenroom_chain_waits(greenroom_chain *chain) {
         return greenroom_load_pointer(&chain->last) != chain->first;
     }
@@ -68,11 +72,7 @@ cdef extern from *:
     }
 
     static inline int greenroom_chain_has(greenroom_chain *chain) {
-        return chain->first != chain->end && greenroom_load_pointer(&chain->first->next) != NULL;
-    }
-
-    static inline PyObject **greenroom_chain_first(greenroom_chain *chain) {
-        return chain->first->next->entry;
+        return chain->first != chain->end && greenroom_chain_next(chain->first) != NULL;
     }
 
     static inline void greenroom_chain_drop(greenroom_chain *chain) {
@@ -87,65 +87,13 @@ cdef extern from *:
         }
     }
 
-    /* Moves the oldest entry's references into `entry`; 0 when there is none. */
-    static inline int greenroom_chain_take(greenroom_chain *chain, PyObject **entry) {
-        greenroom_link *first = chain->first;
-        greenroom_link *next = (greenroom_link *)greenroom_load_pointer(&first->next);
-        int part;
-        if (next == NULL)
-            return 0;
-        for (part = 0; part < 4; part++) {
-            entry[part] = next->entry[part];
-            next->entry[part] = NULL;
-        }
-        chain->first = next;
-        PyMem_RawFree(first);
-        return 1;
-    }
-
-    static inline PyObject *greenroom_entry_tuple(PyObject **entry) {
-        PyObject *tuple = PyTuple_New(4);
-        int part;
-        for (part = 0; part < 4; part++) {
-            if (tuple == NULL)
-                Py_DECREF(entry[part]);
-            else
-                PyTuple_SET_ITEM(tuple, part, entry[part]);
-        }
-        return tuple;
-    }
-
-    static inline PyObject *greenroom_chain_take_tuple(greenroom_chain *chain) {
-        PyObject *entry[4];
-        if (!greenroom_chain_take(chain, entry))
-            Py_RETURN_NONE;
-        return greenroom_entry_tuple(entry);
-    }
-
-    static PyObject *greenroom_chain_list(greenroom_chain *chain) {
-        PyObject *found = PyList_New(0);
-        greenroom_link *link = chain->first;
-        while (found != NULL && (link = (greenroom_link *)greenroom_load_pointer(&link->next)) != NULL) {
-            PyObject *entry[4], *tuple;
-            int part;
-            for (part = 0; part < 4; part++)
-                entry[part] = Py_NewRef(link->entry[part]);
-            tuple = greenroom_entry_tuple(entry);
-            if (tuple == NULL || PyList_Append(found, tuple) < 0)
-                Py_CLEAR(found);
-            Py_XDECREF(tuple);
-        }
-        return found;
+    static inline void greenroom_chain_clear(greenroom_chain *chain) {
+        while (chain->first != NULL && greenroom_chain_next(chain->first) != NULL)
+            greenroom_chain_drop(chain);
     }
 
     static inline void greenroom_chain_end(greenroom_chain *chain) {
-        PyObject *entry[4];
-        int part;
-        if (chain->first == NULL)
-            return;
-        while (greenroom_chain_take(chain, entry))
-            for (part = 0; part < 4; part++)
-                Py_DECREF(entry[part]);
+        greenroom_chain_clear(chain);
         PyMem_RawFree(chain->first);
         chain->first = chain->last = NULL;
     }
@@ -155,9 +103,9 @@ cdef extern from *:
     static inquiry greenroom_clear_fields;
     static Py_ssize_t greenroom_chain_offset;
 
-    static int greenroom_chain_traverse(PyObject *self, visitproc visit, void *arg) {
+    static int greenroom_traverse_chain(PyObject *self, visitproc visit, void *arg) {
         greenroom_link *link = ((greenroom_chain *)((char *)self + greenroom_chain_offset))->first;
-        while (link != NULL && (link = (greenroom_link *)greenroom_load_pointer(&link->next)) != NULL) {
+        while (link != NULL && (link = greenroom_chain_next(link)) != NULL) {
             int part;
             for (part = 0; part < 4; part++)
                 Py_VISIT(link->entry[part]);
@@ -165,13 +113,8 @@ cdef extern from *:
         return greenroom_traverse_fields(self, visit, arg);
     }
 
-    static int greenroom_chain_clear(PyObject *self) {
-        greenroom_chain *chain = (greenroom_chain *)((char *)self + greenroom_chain_offset);
-        PyObject *entry[4];
-        int part;
-        while (chain->first != NULL && greenroom_chain_take(chain, entry))
-            for (part = 0; part < 4; part++)
-                Py_DECREF(entry[part]);
+    static int greenroom_clear_chain(PyObject *self) {
+        greenroom_chain_clear((greenroom_chain *)((char *)self + greenroom_chain_offset));
         return greenroom_clear_fields(self);
     }
 
@@ -181,23 +124,22 @@ cdef extern from *:
             greenroom_traverse_fields = type->tp_traverse;
             greenroom_clear_fields = type->tp_clear;
             greenroom_chain_offset = offset;
-            type->tp_traverse = greenroom_chain_traverse;
-            type->tp_clear = greenroom_chain_clear;
+            type->tp_traverse = greenroom_traverse_chain;
+            type->tp_clear = greenroom_clear_chain;
         }
     }
     """
+    ctypedef struct greenroom_link:
+        PyObject *entry[4]
     ctypedef struct greenroom_chain:
-        pass
+        greenroom_link *first
     int greenroom_chain_start(greenroom_chain *) except -1
     int greenroom_chain_append(greenroom_chain *, object, object, object, object) except -1
     bint greenroom_chain_waits(greenroom_chain *) noexcept
-    int greenroom_chain_take(greenroom_chain *, PyObject **) noexcept
-    object greenroom_chain_take_tuple(greenroom_chain *)
-    object greenroom_chain_list(greenroom_chain *)
+    greenroom_link *greenroom_chain_next(greenroom_link *) noexcept
     void greenroom_chain_end(greenroom_chain *)
     void greenroom_chain_begin(greenroom_chain *) noexcept
     bint greenroom_chain_has(greenroom_chain *) noexcept
-    PyObject **greenroom_chain_first(greenroom_chain *) noexcept
     void greenroom_chain_drop(greenroom_chain *)
     void greenroom_show_chain(PyObject *, Py_ssize_t offset)
 
@@ -211,8 +153,6 @@ cdef class Intake:
     cpdef put(self, object cell, object lane, object message, object sender)
     @cython.locals(waits=bint)
     cpdef bint waiting(self)
-    @cython.locals(entry=tuple)
-    cpdef tuple take(self)
     cpdef begin(self)
     @cython.locals(has=bint)
     cpdef bint has_next(self)
@@ -231,14 +171,8 @@ cdef inline int append_link(Intake intake, object cell, object lane, object mess
 cdef inline bint has_links(Intake intake) noexcept:
     return greenroom_chain_waits(&intake.chain)
 
-cdef inline object take_link(Intake intake):
-    return greenroom_chain_take_tuple(&intake.chain)
-
 cdef inline void drop_link(Intake intake):
     greenroom_chain_drop(&intake.chain)
-
-cdef inline object links_of(Intake intake):
-    return greenroom_chain_list(&intake.chain)
 
 cdef inline bint has_entry(Intake intake) noexcept:
     return greenroom_chain_has(&intake.chain)
@@ -248,11 +182,18 @@ cdef inline void begin_chain(Intake intake) noexcept:
 
 # The four parts of the oldest entry, which must be there. What is moved elsewhere is replaced by NULL.
 cdef inline PyObject **entry_parts(Intake intake) noexcept:
-    return greenroom_chain_first(&intake.chain)
+    return greenroom_chain_next(intake.chain.first).entry
 
-cdef inline tuple entry_tuple(Intake intake):
-    cdef PyObject **entry = entry_parts(intake)
+cdef inline tuple entry_tuple(PyObject **entry):
     return <object>entry[0], <object>entry[1], <object>entry[2], <object>entry[3]
+
+cdef inline list links_of(Intake intake):
+    cdef list found = []
+    cdef greenroom_link *link = greenroom_chain_next(intake.chain.first)
+    while link != NULL:
+        found.append(entry_tuple(link.entry))
+        link = greenroom_chain_next(link)
+    return found
 
 cdef inline void show_links():
     cdef Intake intake = Intake()

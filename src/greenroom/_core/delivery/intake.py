@@ -5,7 +5,7 @@ stopped. Compiled, an entry is a link of a chain: who brings one swaps it for th
 the end before. No thread waits for another. In plain Python it is a `deque`, whose two ends are safe by themselves.
 
 An entry that is not tied yet, because its thread was interrupted between the two steps, hides those behind it for that
-moment. So `waiting` says yes as soon as the first step is done, and `take` may have nothing all the same.
+moment. So `waiting` says yes as soon as the first step is done, and `has_next` may say no all the same.
 """
 
 from __future__ import annotations
@@ -50,13 +50,6 @@ class Intake:
             return waits
         return bool(self._entries)
 
-    def take(self) -> Entry | None:
-        """The oldest entry, or None. For the thread that takes."""
-        if COMPILED:
-            entry: Entry | None = take_link(self)
-            return entry
-        return self._entries.popleft() if self._entries else None
-
     def begin(self) -> None:
         """Mark where `has_next` ends: what comes later waits for the next time."""
         if COMPILED:
@@ -74,7 +67,7 @@ class Intake:
     def first(self) -> Entry:
         """The oldest entry, which must be there, and stays."""
         if COMPILED:
-            entry: Entry = entry_tuple(self)
+            entry: Entry = entry_tuple(entry_parts(self))
             return entry
         return self._entries[0]  # type: ignore[index]
 
