@@ -13,7 +13,7 @@ further is begun, and its outcome is ignored.
 from __future__ import annotations
 
 from _thread import allocate_lock, get_ident
-from asyncio import _get_running_loop, current_task
+from asyncio import _get_running_loop, current_task, get_running_loop
 from collections.abc import Callable, Generator
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from greenroom._core.current import current_handoffs
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.stepping import Wait
+from greenroom.clock import TURNS
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -30,10 +31,18 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.waiting import ThreadWait
 
-__all__ = ["CallHandoff", "Handoff"]
+__all__ = ["CallHandoff", "Handoff", "after_turns"]
 
 _NEVER = -1
 _SOON = -2
+
+
+def after_turns(then: Callable[[], object], left: int = TURNS) -> None:
+    """Call `then` when the asyncio loop of this thread has done what it has ready: a manual clock may advance then."""
+    if left:
+        get_running_loop().call_soon(after_turns, then, left - 1)
+    else:
+        then()
 
 
 class Handoff(Wait):

@@ -7,7 +7,7 @@ from greenroom._core.receipt cimport Receipt, Told
 cdef double BUCKETS_PER_SECOND
 cdef int NEW, PENDING, QUEUED, OVER, TICKED
 cdef Py_ssize_t TRACKED
-cdef object _DATA, _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush
+cdef object _DATA, _deadline, insort_right, heapify, ceil, get_ident, heappop, heappush, partial
 
 cdef class Alarm(Receipt):
     cdef public double deadline

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from bisect import insort_right
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import ceil
 from operator import attrgetter
@@ -189,9 +190,10 @@ class Timer(Alarm):
         target = self.target
         message = self.message
         if target.runq is not self.timers._runq:
-            from greenroom._core.timing.foreignticks import send_tick  # which few programs need
-
-            send_tick(self, self.timers._runq.inbound)
+            tick = ForeignTick(self, self.timers._runq.inbound)
+            deliver = partial(_deliver_foreign, target, message, tick)
+            if not target.runq.inbound.post_back(None, deliver):
+                target.post(message, tick)  # its loop has stopped
         elif target.closed:
             sender = self._sender
             self.cancel()
@@ -269,6 +271,47 @@ class Timer(Alarm):
                 owner.timers = self._next
             self._next = self._previous = self.owner = None
         self.target = self.message = self._sender = self.timers = None  # type: ignore[assignment]
+
+
+class ForeignTick(Receipt):
+    """Goes, in the timer's place, with a tick to an actor of another loop than the timer's.
+
+    The tick is posted to that loop, and let in there, or turned away, as on one loop. When it is done with, that is
+    posted back, and the timer goes on.
+    """
+
+    __slots__ = ("_inbound", "_propagated", "_sender", "_timer")
+
+    def __init__(self, timer: Timer, inbound: Any) -> None:
+        self._timer = timer
+        self._inbound = inbound
+        self._sender = timer.shown_sender()
+        self._propagated = timer.propagated()
+
+    def shown_sender(self) -> object:
+        return self._sender
+
+    def origin(self) -> int:
+        return TICKED
+
+    def propagated(self) -> Any:
+        return self._propagated
+
+    def live(self) -> bool:
+        return self._timer.live()
+
+    def settle(self, result: object) -> None:
+        self._inbound.post_back(None, partial(self._timer.settle, None))
+
+    def fail(self, cause: BaseException) -> None:
+        self.settle(None)
+
+    def discard(self, why: str) -> None:
+        self.settle(None)
+
+
+def _deliver_foreign(target: Cell, message: object, tick: ForeignTick) -> None:
+    target.loop.admission.deliver(target, message, tick, _DATA)
 
 
 class Bucket:

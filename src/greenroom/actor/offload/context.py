@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.current import current_handoffs
 from greenroom._core.flags import PROPAGATES
+from greenroom._core.handoff.handoff import after_turns
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.timing.turns import after_turns
 from greenroom.actor.api.context import Context, ContextRecord, start_pipe
 from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.actor.offload.operations import Operation, Way, carries_out

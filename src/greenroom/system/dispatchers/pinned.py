@@ -15,8 +15,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 
 from greenroom._core.flags import PROPAGATES
-from greenroom._core.handoff.handoff import Handoff
-from greenroom._core.timing.turns import after_turns
+from greenroom._core.handoff.handoff import Handoff, after_turns
 from greenroom.actor.offload.executor import Executor
 from greenroom.errors import NoThread, WorkerLost
 from greenroom.errors.base import in_words
