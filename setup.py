@@ -34,7 +34,7 @@ THOROUGH = ["-O2", *QUICK[1:]]
 HOTTEST = {
     *("address", "admission", "asking", "behavior", "cell", "celltable", "connection", "cycles"),
     *("lifecycle", "loop", "loopcontext", "mailbox"),
-    *("question", "receipt", "record", "ring", "runqueue", "shardedinbox", "spawner"),
+    *("question", "receipt", "record", "ring", "runqueue", "spawner"),
     *("spec", "spscring", "starting", "stepping", "stopping", "tickbudget", "timers", "visits"),
 }
 

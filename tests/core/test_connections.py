@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenroom import ManualClock
-from greenroom._core.connections.connection import Connection
-from greenroom._core.connections.shardedinbox import ShardedInbox
+from greenroom._core.connections.connection import Connection, ShardedInbox
 from greenroom._core.connections.spscring import CLOSED, FULL, SENT, SpscRing
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.accounting import count_loop

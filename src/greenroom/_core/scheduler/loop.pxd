@@ -1,7 +1,7 @@
 import cython
 cimport greenroom._core.generators
 from greenroom._core.capi cimport COMPILED, new_object, thread_ident
-from greenroom._core.connections.shardedinbox cimport ShardedInbox
+from greenroom._core.connections.connection cimport ShardedInbox
 from greenroom._core.current cimport begin_tick, end_tick
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.mailbox.mailbox cimport Mailbox

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from greenroom._core.build import COMPILED
-from greenroom._core.connections.shardedinbox import ShardedInbox
+from greenroom._core.connections.connection import ShardedInbox
 from greenroom._core.current import begin_tick, end_tick
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.inbound import Inbound

@@ -12,8 +12,7 @@ from time import monotonic
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, overload
 
-from greenroom._core.connections.connection import HandleBase
-from greenroom._core.connections.shardedinbox import MessageInContext
+from greenroom._core.connections.connection import HandleBase, MessageInContext
 from greenroom._core.connections.spscring import CLOSED, SENT
 from greenroom._core.current import ticking_here
 from greenroom.errors import ConnectTimeout, HandleHeld, PodGone, RingFull, TroupeEnding

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from greenroom.errors import PodGone
 
 if TYPE_CHECKING:
-    from greenroom._core.connections.connection import Connection
-    from greenroom._core.connections.shardedinbox import ShardedInbox
+    from greenroom._core.connections.connection import Connection, ShardedInbox
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
     from greenroom.lanes import Lane
