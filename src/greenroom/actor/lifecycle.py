@@ -10,7 +10,7 @@ import sys
 from _thread import get_ident
 from asyncio import CancelledError
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -66,7 +66,6 @@ from greenroom.actor.records.record import (
     TRACKED,
     ActorRecord,
     ChildList,
-    Extras,
     Settings,
     Tombstone,
     tombstone_of,
@@ -84,7 +83,7 @@ from greenroom.actor.records.states import (
     Stage,
     State,
 )
-from greenroom.actor.relations import notify_in_batches, tell_watchers, unwatch_all
+from greenroom.actor.relations import tell_watchers, unwatch
 from greenroom.errors import ActorTerminated, RefGone, SystemStopped
 from greenroom.exits import FORCED, KILLED, NORMAL, SHUTDOWN, ExitKind, ExitReason, ends_system
 from greenroom.lanes import MailboxConfig
@@ -830,7 +829,9 @@ class Lifecycle(HostBase):
         if extras is not None:
             self.clear_deadline(record)
             stopping.end_belongings(record, extras)
-            unwatch_all(record)
+            if extras.relations is not None:
+                for target in list(extras.relations.watching):
+                    unwatch(record, target)
             extras.receive_timer = extras.stash = None
             if extras.restart_state is not None:
                 report_undecided(cell, extras.restart_state)
@@ -866,8 +867,8 @@ class Lifecycle(HostBase):
         if record.watchers is not None:
             tell_watchers(record.watchers, cell, ref, reason)
         if extras is not None:
-            if extras.monitors is not None or extras.links is not None:
-                _notify_related(extras, cell, ref, reason)
+            if extras.relations is not None:
+                extras.relations.end(cell, ref, reason)
             stopping.tell(extras, reason)
         if parent is not None:
             self._tell_parent(parent._cell, ref, reason, None if extras is None else extras.restart_state)
@@ -1034,13 +1035,6 @@ class Lifecycle(HostBase):
         parent = (self.system.actor(above) or self.find(0, above)) if above else None
         ghost.record = tombstone_of(unknown, name, parent, None)
         return self._new_ref(ghost, name, ghost.record.parent)
-
-
-def _notify_related(extras: Extras, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:
-    """Tell the actors that monitor, or are linked to, one that has ended."""
-    of_monitors = () if extras.monitors is None else extras.monitors.notices(reason)
-    of_links = () if extras.links is None else extras.links.notices(cell, ref, reason)
-    notify_in_batches(cell.loop, chain(of_monitors, of_links))
 
 
 def _await(life: Lifecycle, cell: Cell, record: ActorRecord, waiting: Any) -> Procedure:

@@ -23,6 +23,7 @@ from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
+from greenroom.actor.relations import known_relations
 from greenroom.clock import MonotonicClock
 from greenroom.errors import (
     BadArgument,
@@ -457,23 +458,23 @@ class ActorHarness(Generic[A]):
     @property
     def watched(self) -> list[ActorRef]:
         """The actors that it watches."""
-        extras = self._extras
-        watching = {} if extras is None else extras.watching
+        relations = known_relations(self.ref._cell.record)
+        watching = {} if relations is None else relations.watching
         return [cast("ActorRef", cell.shown()) for cell, watch in watching.items() if watch.notice is None]
 
     @property
     def monitored(self) -> list[ActorRef]:
         """The actors that it monitors, once for each monitor."""
-        extras = self._extras
-        monitors = None if extras is None else extras.monitors
-        return [] if monitors is None else [mref.ref for mref, notice in monitors.own.items() if notice is None]
+        relations = known_relations(self.ref._cell.record)
+        monitoring = {} if relations is None else relations.monitoring
+        return [mref.ref for mref, notice in monitoring.items() if notice is None]
 
     @property
     def linked(self) -> list[ActorRef]:
         """The actors that it is linked to."""
-        extras = self._extras
-        links = None if extras is None else extras.links
-        return [] if links is None else [cell.shown() for cell, notice in links.peers.items() if notice is None]
+        relations = known_relations(self.ref._cell.record)
+        linked = {} if relations is None else relations.linked
+        return [cast("ActorRef", cell.shown()) for cell, notice in linked.items() if notice is None]
 
     @property
     def now(self) -> float:

@@ -31,6 +31,7 @@ from greenroom.actor.messaging.timers import KeyedTimers
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import Failure, restart_state_of
 from greenroom.actor.records.states import Stage, State
+from greenroom.actor.relations import known_relations
 from greenroom.policy.directives import Directive
 from greenroom.testing.effects import (
     Demonitored,
@@ -363,7 +364,8 @@ class RecordingContext(LoopContext):
         self._effect_log().note(Watched(ref, message))
 
     def unwatch(self, ref: ActorRef) -> None:
-        was_watched = self.extras is not None and ref._cell in self.extras.watching
+        relations = known_relations(self)
+        was_watched = relations is not None and ref._cell in relations.watching
         super().unwatch(ref)
         if was_watched:
             self._effect_log().note(Unwatched(ref))
@@ -384,7 +386,8 @@ class RecordingContext(LoopContext):
         self._effect_log().note(Linked(ref))
 
     def unlink(self, ref: ActorRef) -> None:
-        was_linked = self.extras is not None and self.extras.links is not None and ref._cell in self.extras.links.peers
+        relations = known_relations(self)
+        was_linked = relations is not None and ref._cell in relations.linked
         super().unlink(ref)
         if was_linked:
             self._effect_log().note(Unlinked(ref))

@@ -26,7 +26,7 @@ from greenroom.actor.messaging.stash import Stash
 from greenroom.actor.messaging.timers import KeyedTimers, ReceiveTimer, cell_of, start_timer
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import incarnation_of
-from greenroom.actor.relations import demonitor, link, links_of, monitor, unlink, unwatch, watch
+from greenroom.actor.relations import demonitor, known_relations, link, monitor, relations_of, unlink, unwatch, watch
 from greenroom.errors import AlreadyReplied, BadArgument, NoMessage, NotAMeta, WrongThread
 from greenroom.exits import NORMAL
 from greenroom.lanes import Lane
@@ -284,13 +284,14 @@ class Context(_Base):
     @property
     def trap_exit(self) -> bool:
         """If True, the end of a linked actor arrives as `Exit(ref, reason)` instead of failing this one."""
-        return self.extras is not None and self.extras.links is not None and self.extras.links.traps_exits
+        relations = known_relations(self)
+        return relations is not None and relations.traps_exits
 
     @trap_exit.setter
     def trap_exit(self, traps: bool) -> None:
         if not isinstance(traps, bool):
             raise BadArgument(f"trap_exit is True or False, not {traps!r}")
-        links_of(self).traps_exits = traps
+        relations_of(self).traps_exits = traps
 
     # -- time
 

@@ -17,7 +17,7 @@ from greenroom.actor.api.actor import Actor
 from greenroom.actor.life.spec import class_info_of
 from greenroom.actor.messaging.signals import ChildTerminated, Down, Exit, ReceiveTimeout, Signal, Terminated
 from greenroom.actor.records.record import ActorRecord
-from greenroom.actor.relations import links_of, monitors_of
+from greenroom.actor.relations import relations_of
 from greenroom.errors import DeathPact, LinkBroken
 from greenroom.exits import ends_system
 from greenroom.runtimelog import RuntimeLog
@@ -239,10 +239,10 @@ def deliver_notice(record: ActorRecord, notice: object) -> object:
     if isinstance(notice, Exit):
         return deliver_exit(record, notice)
     if isinstance(notice, Down):
-        monitors = monitors_of(record).own
-        if monitors.get(notice.mref) is not notice:
+        monitoring = relations_of(record).monitoring
+        if monitoring.get(notice.mref) is not notice:
             return None
-        del monitors[notice.mref]
+        del monitoring[notice.mref]
     elif isinstance(notice, ReceiveTimeout):
         receive_timer = record.ensure_extras().receive_timer
         if receive_timer is None or not receive_timer.is_still_quiet():
@@ -253,7 +253,7 @@ def deliver_notice(record: ActorRecord, notice: object) -> object:
 def deliver_terminated(record: ActorRecord, notice: Terminated) -> object:
     """Hand over that a watched actor has ended, unless this one has ceased to watch."""
     target = notice.ref._cell
-    watching = record.ensure_extras().watching
+    watching = relations_of(record).watching
     watch = watching.get(target)
     if watch is None or watch.notice is not notice:
         return None
@@ -276,12 +276,12 @@ def _call_on_terminated(record: ActorRecord, notice: Terminated) -> Procedure:
 
 def deliver_exit(record: ActorRecord, notice: Exit) -> object:
     """Hand over that a linked actor has ended, or fail with it."""
-    links = links_of(record)
+    relations = relations_of(record)
     target = notice.ref._cell
-    if links.peers.get(target) is not notice:
+    if relations.linked.get(target) is not notice:
         return None
-    del links.peers[target]
-    if links.traps_exits:
+    del relations.linked[target]
+    if relations.traps_exits:
         return hand_to_actor(record, notice)
     if not notice.reason.abnormal:
         return None

@@ -148,8 +148,8 @@ def discard_instance(life: Lifecycle, cell: Cell, record: ActorRecord) -> None:
     extras.forced = extras.abandoned = False
     track_instance(record)
     end_belongings(record, extras)
-    if extras.links is not None:
-        extras.links.traps_exits = False
+    if extras.relations is not None:
+        extras.relations.traps_exits = False
     cell.forget_code()
     cause = restart_state.cause if record.reason is None or record.reason.cause is None else record.reason.cause
     why = "" if cause is None else f", because of {in_words(cause)}"

@@ -215,8 +215,8 @@ def end_belongings(record: ActorRecord, extras: Extras) -> None:
         task.cancel()
     for watch in list(extras.fd_watches.values()) if extras.fd_watches is not None else ():
         watch.cancel()
-    if extras.monitors is not None:
-        extras.monitors.end_all(record)
+    if extras.relations is not None:
+        extras.relations.end_incarnation(record)
     # A behavior may refer to the actor: without these it is freed at once.
     extras.behaviors.clear()
     extras.on_signal = extras.keyed = None

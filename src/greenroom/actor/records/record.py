@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.waiting import LifeEvent
     from greenroom.actor.records.restartstate import RestartState
     from greenroom.actor.records.states import State
-    from greenroom.actor.relations import Watch
+    from greenroom.actor.relations import Relations
     from greenroom.policy.specs import Supervision
 
 __all__ = [
@@ -87,7 +87,7 @@ class ActorRecord:
         self.reason: ExitReason | None = None
         # Its children, if it ever had any.
         self.child_list: ChildList | None = None
-        # Invariant: those whose `Extras.watching` has this actor's cell; a dict for its order
+        # Invariant: those whose `Relations.watching` has this actor's cell; a dict for its order
         self.watchers: dict[Cell, None] | None = None
         self.extras: Extras | None = None
         # Its siblings, in the order they were spawned.
@@ -151,22 +151,20 @@ class Extras:
         "forced",
         "history",
         "keyed",
-        "links",
         "log",
-        "monitors",
         "never_ran",
         "on_signal",
         "orderly",
         "pipes",
         "receive_timer",
         "refusal_log",
+        "relations",
         "restart_state",
         "settings",
         "settings_of_behavior",
         "start_deadline",
         "stash",
         "waiters",
-        "watching",
     )
 
     def __init__(self) -> None:
@@ -187,10 +185,10 @@ class Extras:
         self.forced = False
         # Whether its children end one after the other, the youngest first: a supervisor's do.
         self.orderly = False
-        # Its restarts so far, and what is to come of its failures; its links and monitors.
+        # Its restarts so far, and what is to come of its failures.
         self.restart_state: RestartState | None = None
-        self.links: Any = None
-        self.monitors: Any = None
+        # Its watches, monitors and links.
+        self.relations: Relations | None = None
         # What forces it to end in time; and to start in time, if its start waits for something.
         self.deadline: Deadline | None = None
         self.start_deadline: ScheduledCall | None = None
@@ -198,8 +196,6 @@ class Extras:
         self.history: list[State] | None = None
         # Those who wait for it to start, or to end.
         self.waiters: list[LifeEvent] = []
-        # Invariant: those that have this actor's cell among their watchers, or whose Terminated is on its way
-        self.watching: dict[Cell, Watch] = {}
         # Questions whose reply was put off.
         self.deferred: dict[Question, None] = {}
         # Behaviors to go back to; who takes the present one's signals, and which exceptions are its answers.
