@@ -31,6 +31,7 @@ from greenroom.policy.specs import Supervision
 if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.policy.backoff import Backoff
 
 __all__ = ["FailOrder", "decide_on_failure"]
 
@@ -107,52 +108,44 @@ def decide_on_failure(life: Lifecycle, cell: Cell, record: ActorRecord, message:
         starting.tell_started(extras, cause)
     life.advance(cell, record, Event.FAIL)
     reason = ExitReason.of(cause)
-    is_told_to_stop = life.is_told_to_stop(cell) and not stopping.is_wanted_back(record, reason)
+    is_wanted_back = stopping.is_wanted_back(record, reason)
+    is_told_to_stop = life.is_told_to_stop(cell) and not is_wanted_back
     if record.reason is not None or ends_system(cause) or is_told_to_stop or stopping.must_end(life, record):
-        _stop(life, cell, record, reason, "it is ending anyway")
-    elif restart_state.supervisor is not None:
-        _leave_it_to_supervisor(life, cell, record, restart_state, reason)
-    else:
-        _decide(life, cell, record, restart_state, cause)
-
-
-def _leave_it_to_supervisor(
-    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, reason: ExitReason
-) -> None:
-    if not stopping.is_wanted_back(record, reason):
-        _stop(life, cell, record, reason, "it is not to be restarted")
-    else:
+        _stop(record, reason, "it is ending anyway")
+    elif restart_state.supervisor is None:
+        _decide(record, restart_state, cause)
+    elif not is_wanted_back:
+        _stop(record, reason, "it is not to be restarted")
+    else:  # its supervisor decides, when it is at rest
         record.reason = reason
         life.advance(cell, record, Event.DECIDED_RESTART)
         life.forget_stops(cell)
-        cell.order(RestartOrder(reason.cause, failed=True))
+        cell.order(RestartOrder(cause, failed=True))
 
 
-def _decide(
-    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
-) -> None:
+def _decide(record: ActorRecord, restart_state: RestartState, cause: BaseException) -> None:
     supervision: Supervision = record.settings().supervision
-    directive = _directive(life, cell, supervision, cause)
+    directive = _directive(record.cell, supervision, cause)
     assert restart_state.failure is not None
     was_running = restart_state.failure.was_running
     if directive is Directive.RESUME and (not was_running or record.ensure_extras().orderly or _is_lost(record)):
         directive = Directive.RESTART  # there is nothing to go on with: a supervisor that fails has no children left
     why = ""
     if directive is Directive.RESTART:
-        why = _why_not(cell, restart_state, supervision)
+        why = _why_not(record, restart_state, supervision)
         if why:
             directive = supervision.on_limit
     remedy = _remedy(record, restart_state, supervision) if why and not restart_state.bad_arguments else ""
     if directive is Directive.RESTART:
-        _restart(life, cell, record, restart_state, supervision, cause)
+        _restart(record, restart_state, supervision, cause)
     elif directive is Directive.RESUME:
-        report(cell, restart_state, "it goes on with the next message", 0.0)
-        restart_state.delays.next(None, restart_state.ran(cell.loop.now()), supervision.within, life.system.random)
-        _resume(life, record)
+        report(record.cell, restart_state, "it goes on with the next message", 0.0)
+        _next_delay(record, restart_state, supervision, None)
+        _resume(record)
     elif directive is Directive.ESCALATE:
-        _escalate(life, cell, record, restart_state, cause, why, remedy)
+        _escalate(record, restart_state, cause, why, remedy)
     else:
-        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped", remedy)
+        _stop(record, ExitReason.of(cause), f"{why}it is stopped", remedy)
 
 
 def _is_lost(record: ActorRecord) -> bool:
@@ -161,7 +154,7 @@ def _is_lost(record: ActorRecord) -> bool:
     return executor is not None and executor.has_lost_actor()
 
 
-def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) -> str:
+def _why_not(record: ActorRecord, restart_state: RestartState, supervision: Supervision) -> str:
     """Count a restart; why it may not be, or an empty text."""
     if restart_state.bad_arguments:
         return "its arguments do not fit its constructor, so a restart is of no use: "
@@ -169,7 +162,7 @@ def _why_not(cell: Cell, restart_state: RestartState, supervision: Supervision) 
         restart_state.window = Window(supervision.max_restarts, supervision.within)
     else:  # what it became may have brought other limits
         restart_state.window.limit, restart_state.window.within = supervision.max_restarts, supervision.within
-    if restart_state.window.admits(cell.loop.now()):
+    if restart_state.window.admits(record.cell.loop.now()):
         return ""
     return f"more than {counted(supervision.max_restarts, 'restart')} in {supervision.within:g} s: "
 
@@ -195,23 +188,22 @@ def _remedy(record: ActorRecord, restart_state: RestartState, supervision: Super
     )
 
 
-def _directive(life: Lifecycle, cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
+def _directive(cell: Cell, supervision: Supervision, cause: BaseException) -> Directive:
     """The directive of the actor's strategy; ESCALATE, with a note, if the strategy itself raises."""
     try:
         return supervision.directive_for(cause)
     except BaseException as exc:
         if ends_system(exc):
-            life.system.fail(exc)
+            cell.loop.host.system.fail(exc)
             return Directive.STOP
-        life.loop.world.hook_raised(cell, "strategy", exc)
+        cell.loop.world.hook_raised(cell, "strategy", exc)
         add_note(cause, f"Greenroom: its `strategy` could not decide, so it is escalated: {in_words(exc)}")
         return Directive.ESCALATE
 
 
-def _stop(
-    life: Lifecycle, cell: Cell, record: ActorRecord, reason: ExitReason, decision: str, remedy: str = ""
-) -> None:
-    restart_state = restart_state_of(record)
+def _stop(record: ActorRecord, reason: ExitReason, decision: str, remedy: str = "") -> None:
+    cell, restart_state = record.cell, restart_state_of(record)
+    life: Lifecycle = cell.loop.host
     queued = cell.queued()
     if queued:
         decision = f"{decision}, with {counted(queued, 'message')} queued"
@@ -224,17 +216,19 @@ def _stop(
         cell.order(STOP)
 
 
-def _restart(
-    life: Lifecycle,
-    cell: Cell,
-    record: ActorRecord,
-    restart_state: RestartState,
-    supervision: Supervision,
-    cause: BaseException,
-) -> None:
+def _next_delay(
+    record: ActorRecord, restart_state: RestartState, supervision: Supervision, backoff: Backoff | None
+) -> float:
+    life: Lifecycle = record.cell.loop.host
+    ran = restart_state.ran(record.cell.loop.now())
+    return restart_state.delays.next(backoff, ran, supervision.within, life.system.random)
+
+
+def _restart(record: ActorRecord, restart_state: RestartState, supervision: Supervision, cause: BaseException) -> None:
+    cell = record.cell
+    life: Lifecycle = cell.loop.host
     now = cell.loop.now()
-    ran = restart_state.ran(now)
-    delay = restart_state.delays.next(supervision.backoff, ran, supervision.within, life.system.random)
+    delay = _next_delay(record, restart_state, supervision, supervision.backoff)
     due = restart_state.due = now + delay
     life.advance(cell, record, Event.DECIDED_RESTART)
     who = "" if supervision.scope is Scope.ONE_FOR_ONE else f" with its siblings ({supervision.scope.value})"
@@ -243,15 +237,9 @@ def _restart(
     cell.order(RestartOrder(cause, failed=True))
 
 
-def _escalate(
-    life: Lifecycle,
-    cell: Cell,
-    record: ActorRecord,
-    restart_state: RestartState,
-    cause: BaseException,
-    why: str,
-    remedy: str,
-) -> None:
+def _escalate(record: ActorRecord, restart_state: RestartState, cause: BaseException, why: str, remedy: str) -> None:
+    cell = record.cell
+    life: Lifecycle = cell.loop.host
     parent = cell.ref._parent
     above = "the system, which stops" if parent is None else f"its parent {parent}"
     report(cell, restart_state, f"{why}it is escalated to {above}", 0.0, not restart_state.was_escalated, remedy)
@@ -269,8 +257,9 @@ def _escalate(
         release_decider(parent._cell)
 
 
-def _resume(life: Lifecycle, record: ActorRecord) -> None:
+def _resume(record: ActorRecord) -> None:
     """Resume an actor, and those below it that had escalated; one whose start failed is started again."""
+    life: Lifecycle = record.cell.loop.host
     waiting = [record]
     while waiting:
         record = waiting.pop()
@@ -283,7 +272,7 @@ def _resume(life: Lifecycle, record: ActorRecord) -> None:
         failure = restart_state.failure
         is_gone = failure is not None and (not failure.was_running or _is_lost(record))
         if failure is not None and (is_gone or (restart_state.was_escalated and record.ensure_extras().orderly)):
-            _start_over(life, record.cell, record, restart_state, failure.cause)
+            _start_over(record, restart_state, failure.cause)
             continue
         life.advance(record.cell, record, Event.DECIDED_RESUME)
         restart_state.running_since = record.cell.loop.now()
@@ -292,14 +281,12 @@ def _resume(life: Lifecycle, record: ActorRecord) -> None:
             waiting.extend(child for child in record.child_list.records() if has_escalated(child))
 
 
-def _start_over(
-    life: Lifecycle, cell: Cell, record: ActorRecord, restart_state: RestartState, cause: BaseException
-) -> None:
+def _start_over(record: ActorRecord, restart_state: RestartState, cause: BaseException) -> None:
     """Restart an actor that cannot go on: its start failed, or it is a supervisor that gave up. It cannot escalate."""
     supervision: Supervision = record.settings().supervision
-    why = _why_not(cell, restart_state, supervision)
+    why = _why_not(record, restart_state, supervision)
     if why:
         remedy = _remedy(record, restart_state, supervision)
-        _stop(life, cell, record, ExitReason.of(cause), f"{why}it is stopped", remedy)
+        _stop(record, ExitReason.of(cause), f"{why}it is stopped", remedy)
     else:
-        _restart(life, cell, record, restart_state, supervision, cause)
+        _restart(record, restart_state, supervision, cause)
