@@ -20,7 +20,7 @@ from greenroom import (
     Signal,
     handles,
 )
-from greenroom.actor.api.becoming import MOST_BEHAVIORS
+from greenroom.actor.api.behavior import MOST_BEHAVIORS
 from greenroom.errors import BadArgument, InvalidDelay, NotAnActor
 from greenroom.testing import TestProbe
 

@@ -23,15 +23,13 @@ from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.host import HostBase
 from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.becoming import become_next
-from greenroom.actor.api.behavior import SAME, Behavior
+from greenroom.actor.api.behavior import SAME, Behavior, become_next
 from greenroom.actor.api.behavior import STOPPED as STOPPED_BEHAVIOR
 from greenroom.actor.api.context import Context
 from greenroom.actor.api.loopcontext import LoopContext
 from greenroom.actor.failure import decision
 from greenroom.actor.failure.decision import FailOrder
-from greenroom.actor.failure.refusals import is_refusal
-from greenroom.actor.failure.reports import report_undecided
+from greenroom.actor.failure.reports import is_refusal, report_undecided
 from greenroom.actor.life import forcing, machine, restarting, starting, stopping
 from greenroom.actor.life.hooks import (
     attempt,
@@ -61,7 +59,7 @@ from greenroom.actor.life.stopping import POST_STOP, PRE_STOP
 from greenroom.actor.messaging.address import direct
 from greenroom.actor.messaging.ref import ActorRef, Alias
 from greenroom.actor.messaging.signals import ChildTerminated
-from greenroom.actor.offload.context import OffloadedContext
+from greenroom.actor.offload.executor import OffloadedContext
 from greenroom.actor.records.record import (
     TRACKED,
     ActorRecord,

@@ -14,7 +14,7 @@ from greenroom._core.itemkinds import MESSAGE
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import Piped, Receipt
 from greenroom._core.timing.timers import Timer
-from greenroom.actor.api.becoming import become, unbecome
+from greenroom.actor.api.behavior import become, unbecome
 from greenroom.actor.api.fdwatch import FdWatch, unwatch_fd, watch_fd
 from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address

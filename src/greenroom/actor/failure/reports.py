@@ -2,6 +2,10 @@
 
 An actor that fails again and again fills no log: after a few records in a period of the system's clock the rest are
 counted, and the count stands in the next record. What ends an actor, or goes further up, is always told.
+
+Refusals are no failures: exceptions that an actor declares as answers, and raises to refuse a request. The asker gets
+the exception, as with any other, and the actor goes on as if it had replied. A refusal that no asker hears would be
+lost, so it is logged.
 """
 
 from __future__ import annotations
@@ -10,22 +14,49 @@ from contextlib import suppress
 from traceback import walk_tb
 from typing import TYPE_CHECKING
 
+from greenroom.actor.api.actor import Actor
+from greenroom.actor.life.hooks import actor_of, executor_of
+from greenroom.actor.life.spec import class_info_of
+from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.signals import Exit, Signal
+from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import Failure, RestartState, restart_state_of
-from greenroom.errors import DeathPact, WorkerLost
+from greenroom.errors import (
+    DeathPact,
+    HandlerAbandoned,
+    InternalError,
+    NotAnActor,
+    NotAwaited,
+    NoThread,
+    SimulationRefused,
+    TroupeEnding,
+    WorkerLost,
+)
 from greenroom.errors.base import counted, in_words
-from greenroom.runtimelog import RuntimeLog
+from greenroom.runtimelog import LogLimit, RuntimeLog
 from greenroom.tracebacks import SHOWS_ALL, ShownElsewhere, place_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.actor.records.record import ActorRecord
 
-__all__ = ["FailureSource", "describe", "report", "report_undecided", "when"]
+__all__ = [
+    "FailureSource",
+    "declared_as",
+    "describe",
+    "is_heard",
+    "is_refusal",
+    "report",
+    "report_refusal",
+    "report_undecided",
+    "when",
+]
 
 _log = RuntimeLog()
+
+_NEVER_ANSWERS = (HandlerAbandoned, InternalError, NotAnActor, NoThread, NotAwaited, SimulationRefused, WorkerLost)
+"""What the runtime raises about a handler, and no handler about a message: however wide the declared types are."""
 
 
 class FailureSource:
@@ -160,3 +191,72 @@ def _duration(seconds: float) -> str:
 
 def when(delay: float) -> str:
     return f"in {delay:.3g} s" if delay > 0.0 else "at once"
+
+
+# -- refusals
+
+
+def is_refusal(cell: Cell, message: object, sender: object, cause: BaseException) -> bool:
+    """Whether `cause`, raised by a message's handler, is one of the actor's answers; log it if no asker waits."""
+    record = cell.record
+    if not isinstance(record, ActorRecord):
+        return False
+    executor = executor_of(record)
+    if executor is not None and executor.is_remote:
+        return False  # that is found out in its process; what comes from there is a failure
+    declared = declared_as(record, cause)
+    if declared is None:
+        return False
+    if not is_heard(sender) and declared is not TroupeEnding:
+        report_refusal(cell, record, type(message).__name__, cause, declared.__name__)
+    return True
+
+
+def declared_as(record: ActorRecord, cause: BaseException) -> type[Exception] | None:
+    """Which of the declared types `cause` is: those of the actor's class, and of the behavior it has become.
+
+    A `TroupeEnding` is declared by all: what the actor has tried is of no use, and it is about to end itself.
+    """
+    if isinstance(cause, TroupeEnding):
+        return TroupeEnding
+    actor = actor_of(record)
+    answers = class_info_of(type(actor)).answers if isinstance(actor, Actor) else ()
+    if record.extras is not None and record.extras.answers:
+        answers = (*answers, *record.extras.answers)
+    if not answers or isinstance(cause, _NEVER_ANSWERS):
+        return None
+    bases = type(cause).__mro__  # and no `isinstance`, which may be a user's code
+    return next((one for one in answers if one in bases), None)
+
+
+def is_heard(sender: object) -> bool:
+    """Whether an asker waits: the message was asked, and the handler has not replied or forwarded it."""
+    return isinstance(sender, Question) and not sender.replied and not sender.done()
+
+
+def report_refusal(cell: Cell, record: ActorRecord, message_type: str, cause: BaseException, declared: str) -> None:
+    """Log a refusal that no asker hears."""
+    cell.loop.world.declined(cell, cause)
+    extras = record.ensure_extras()
+    if extras.refusal_log is None:
+        extras.refusal_log = LogLimit()
+    log: LogLimit = extras.refusal_log
+    if not log.has_room(cell.loop.now()):
+        log.unlogged += 1
+        return
+    unlogged, log.unlogged = log.unlogged, 0
+    _log.warning(
+        "%s refused %s, for which no asker waits: %s (declared in `answers` as %s)%s",
+        cell.name(),
+        message_type,
+        in_words(cause),
+        declared,
+        f" ({unlogged} refusals before this one were not logged)" if unlogged else "",
+        extra={
+            **cell.loop.host.log_fields(cell),
+            "message_type": message_type,
+            "cause": cause,
+            "declared": declared,
+            "not_logged": unlogged,
+        },
+    )

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.becoming import positional_arguments
-from greenroom.actor.api.behavior import Behavior, refuse_generator, require_answers
+from greenroom.actor.api.behavior import Behavior, positional_arguments, refuse_generator, require_answers
 from greenroom.actor.api.handles import dispatcher_of
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import NotAnActor

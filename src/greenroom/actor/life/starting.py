@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from greenroom._core.flags import NOTIFY_TAKEN
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.becoming import CurrentBehavior, close_unawaited, install_behavior, resolve_behavior
+from greenroom.actor.api.behavior import CurrentBehavior, close_unawaited, install_behavior, resolve_behavior
 from greenroom.actor.life.hooks import HANDLE, SIGNAL, actor_of, call, call_hook, do, executor_of, method_of
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, class_info_of
 from greenroom.actor.messaging.signals import PostRestart, PostStart, PreStart

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from logging import Logger, LoggerAdapter
 
     from greenroom._core.timing.timers import ScheduledCall
-    from greenroom.actor.api.becoming import CurrentBehavior
+    from greenroom.actor.api.behavior import CurrentBehavior
     from greenroom.actor.life.forcing import Deadline
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.timers import ReceiveTimer

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from greenroom._core.current import current_handoffs
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.becoming import close_unawaited
-from greenroom.actor.api.behavior import UNHANDLED
+from greenroom.actor.api.behavior import UNHANDLED, close_unawaited
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import AlreadyReplied

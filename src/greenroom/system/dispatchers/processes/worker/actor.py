@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING
 from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.itemkinds import STASHED as PUT_ASIDE
 from greenroom._core.receipt import Told
-from greenroom.actor.api.becoming import CurrentBehavior, become_next, install_behavior, resolve_behavior
-from greenroom.actor.api.behavior import SAME, STOPPED, Behavior
+from greenroom.actor.api.behavior import (
+    SAME,
+    STOPPED,
+    Behavior,
+    CurrentBehavior,
+    become_next,
+    install_behavior,
+    resolve_behavior,
+)
 from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
 from greenroom.actor.life.starting import install_actor
 from greenroom.actor.messaging.address import Address

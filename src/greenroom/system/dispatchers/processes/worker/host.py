@@ -17,9 +17,8 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.mailbox.mailbox import Mailbox
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.host import Host
-from greenroom.actor.api.becoming import become_next
-from greenroom.actor.api.behavior import SAME, STOPPED
-from greenroom.actor.failure.refusals import declared_as, is_heard
+from greenroom.actor.api.behavior import SAME, STOPPED, become_next
+from greenroom.actor.failure.reports import declared_as, is_heard
 from greenroom.actor.life.spec import ActorSpec
 from greenroom.actor.messaging.address import Address, direct
 from greenroom.actor.messaging.question import Question
