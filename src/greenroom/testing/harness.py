@@ -17,8 +17,7 @@ from greenroom._core.simulation.schedules import SplitMix
 from greenroom._core.world import VirtualClock
 from greenroom.actor.api.context import Context
 from greenroom.actor.life.machine import STOP
-from greenroom.actor.messaging.asking import Asked
-from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.question import Asked, Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.timers import cell_of
 from greenroom.actor.records.record import ActorRecord

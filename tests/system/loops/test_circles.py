@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, AskDeadlock, AskTimeout, Context, ManualClock, Reply
-from greenroom.actor.messaging.cycles import Walk
+from greenroom.actor.messaging.question import Walk
 from tests.conformance.askers import Ref, outcome, until
 from tests.conftest import Play
 from tests.gates import Event, turns

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, AskDeadlock, AskTimeout, Context, ManualClock
-from greenroom.actor.messaging.cycles import Walk
-from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.question import Question, Walk
 from tests.conformance.askers import Ref, outcome, pass_time, until
 from tests.conftest import Play
 from tests.gates import Event, turns

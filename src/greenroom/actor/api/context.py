@@ -18,8 +18,7 @@ from greenroom.actor.api.behavior import become, unbecome
 from greenroom.actor.api.fdwatch import FdWatch, unwatch_fd, watch_fd
 from greenroom.actor.api.spawn import Spawns, spawn_child
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.cycles import forward_question
-from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.question import Question, forward_question
 from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.messaging.reply import Reply
 from greenroom.actor.messaging.stash import Stash

@@ -17,7 +17,7 @@ from greenroom.actor.life.hooks import actor_of, executor_of
 from greenroom.actor.life.machine import STOP, Event
 from greenroom.actor.life.restarting import RestartOrder
 from greenroom.actor.life.spawnsite import note_spawn
-from greenroom.actor.messaging.cycles import has_escalated, release_decider
+from greenroom.actor.messaging.question import has_escalated, release_decider
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import Stage

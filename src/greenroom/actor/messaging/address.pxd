@@ -1,7 +1,7 @@
 import cython
 from greenroom._core.capi cimport COMPILED
 from greenroom._core.mailbox.cell cimport Cell
-from greenroom.actor.messaging.asking cimport put_question
+from greenroom.actor.messaging.question cimport put_question
 
 cdef extern from *:
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.cell import Cell
-from greenroom.actor.messaging.asking import Asked, put_question
+from greenroom.actor.messaging.question import Asked, put_question
 from greenroom.actor.messaging.waiting import block_for_answer
 from greenroom.lanes import Lane
 from greenroom.tracebacks import SHOWS_ALL, drop_outer

@@ -12,8 +12,7 @@ from greenroom._core.flags import ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.cycles import forward_question
-from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.question import Question, forward_question
 from greenroom.errors import BadArgument
 
 if TYPE_CHECKING:

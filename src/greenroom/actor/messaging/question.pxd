@@ -1,12 +1,17 @@
 import cython
+cimport greenroom._core.generators
 from greenroom._core.capi cimport COMPILED, thread_ident
+from greenroom._core.current cimport ticking_here
 from greenroom._core.mailbox.cell cimport Cell
 from greenroom._core.scheduler.loop cimport Loop
 from greenroom._core.scheduler.stepping cimport HandlerTask, Wait
+from greenroom._core.scheduler.visits cimport Visits
 
-cdef int ASKED, INTERCEPTED, OPEN, ANSWERED, FAILED, GIVEN_UP
+cdef bint EAGER_TASKS
+cdef int ASKED, INTERCEPTED, MAY_NOT_ASK, HELD, OPEN, ANSWERED, FAILED, GIVEN_UP, ESCALATED
+cdef double LONGEST_DELAY
 cdef dict current_handoffs
-cdef object CancelledError, get_ident, partial, _numbers, _TOO_LATE
+cdef object CancelledError, get_ident, get_running_loop, partial, as_lane, current_reader, _numbers, _TOO_LATE
 
 # Not here: what other modules hand on as a callback (`_leave`, `is_let_in`). Cython would make a function of the C method,
 # with a signature that newer compilers refuse.
@@ -36,7 +41,6 @@ cdef class Question(Wait):
     cdef _close(self, int status, object value)
     cpdef defer(self, dict book)
     cdef bint _note_book(self, dict book) except? False
-    cdef bint _respondent_lives_on(self) except? True
     cpdef end_with(self, object reason)
     cpdef break_off(self, object cause, object happened)
     cdef object _terminated(self, object reason, object cause)
@@ -54,6 +58,42 @@ cdef class Question(Wait):
     cpdef arm(self)
 
 cpdef object current_handoff(Loop loop)
+
+@cython.locals(asker=Cell, target=Cell, is_near=bint)
+cpdef tuple find_cycle(Question question)
+cpdef object awaited_by(Cell cell)
+cpdef wait_on_thread(Question question, object handoff)
+cpdef bint was_left(Question question) except? False
+cpdef bint is_waited_for(Question question) except? False
+cpdef break_cycle(Question question)
+cpdef forward_question(Question question, Cell target)
+cpdef end_in_cycle(Question question, tuple refs)
+
+@cython.final
+cdef class Asked(Question):
+    cpdef future(self)
+    cpdef _leave_with(self, object future)
+    cdef object _future_here(self)
+    cdef bint _is_asked_elsewhere(self) except? True
+    cdef _future_elsewhere(self, object aio)
+    cdef _ring_though_unstarted(self, object aio)
+    cdef _note_retrieved(self)
+    @cython.locals(visits=Visits)
+    cdef bint _is_awaited_by_asker(self) except? False
+
+@cython.locals(asker=Cell, home=Loop, loop=Loop, question=Asked, seconds=double)
+cpdef Asked put_question(Cell cell, object message, object timeout, object lane, bint patiently)
+cdef Asked _ask_from_outside(Loop loop, Cell cell, Asked question, object message, double seconds, object lane, bint patiently)
+@cython.locals(asker=Cell)
+cdef Asked _ask_from_another_loop(Loop home, Cell cell, Asked question, object message, double seconds, object lane, bint patiently)
+cpdef Loop loop_here()
+@cython.locals(cell=Cell, loop=Loop, is_foreign=bint)
+cpdef send_question(Question question, object message, object lane, bint patiently)
+@cython.locals(cell=Cell, loop=Loop)
+cpdef _send_when_room(Question question, object message, object lane)
+cpdef require_may_ask(Cell asker)
+@cython.locals(seconds=double)
+cpdef double seconds_of(object timeout) except? -2.0
 
 # As in `cell`: what is replaced is dropped after the lock is given up.
 cdef inline Cell guarded_target(Question question):

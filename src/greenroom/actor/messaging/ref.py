@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    from greenroom.actor.messaging.asking import Asked
+    from greenroom.actor.messaging.question import Asked
 
     T = TypeVar("T")
     M = TypeVar("M")

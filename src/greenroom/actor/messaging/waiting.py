@@ -28,9 +28,15 @@ from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Waiter
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
-from greenroom.actor.messaging.asking import loop_here, require_may_ask, seconds_of, send_question
-from greenroom.actor.messaging.cycles import wait_on_thread
-from greenroom.actor.messaging.question import Question, current_handoff
+from greenroom.actor.messaging.question import (
+    Question,
+    current_handoff,
+    loop_here,
+    require_may_ask,
+    seconds_of,
+    send_question,
+    wait_on_thread,
+)
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
 from greenroom.clock import ManualClock

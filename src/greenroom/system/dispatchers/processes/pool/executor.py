@@ -13,7 +13,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.api.context import Context, ContextRecord
 from greenroom.actor.failure.reports import report_refusal
-from greenroom.actor.messaging.cycles import wait_on_thread
+from greenroom.actor.messaging.question import wait_on_thread
 from greenroom.actor.offload.executor import Executor
 from greenroom.actor.records.record import ActorRecord, Settings
 from greenroom.actor.records.states import State

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom._core.timing.timers import Timer
 from greenroom.actor.api.context import Context
 from greenroom.actor.messaging.address import Address
-from greenroom.actor.messaging.asking import send_question
-from greenroom.actor.messaging.question import Question
+from greenroom.actor.messaging.question import Question, send_question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.waiting import (
     has_started,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom._core.itemkinds import MESSAGE
 from greenroom.actor.api.context import ContextRecord
-from greenroom.actor.messaging.asking import Asked, seconds_of
+from greenroom.actor.messaging.question import Asked, seconds_of
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.stash import Stash, require_number_of_messages
 from greenroom.actor.messaging.timers import KeyedTimers
