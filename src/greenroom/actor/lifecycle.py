@@ -265,7 +265,6 @@ class Lifecycle(HostBase):
         return foreign
 
     def call(self, what: str, action: Callable[[], T]) -> T:
-        """Run `action` on the loop's own thread, and wait for its result."""
         return self.system._call_at(self, what, action)
 
     def log_fields(self, cell: Cell) -> dict[str, object]:
@@ -372,7 +371,6 @@ class Lifecycle(HostBase):
         self._places = {record.cell: next(counter) for record in self.top.records()}
 
     def _undo_spawn(self, cell: Cell, child_list: ChildList, name: str | None) -> None:
-        """Remove all traces of a spawn that failed half-way."""
         record, cell.record = cell.record, None
         if record is not None and child_list.count > 0 and child_list.youngest() is record:
             child_list.remove(record, name)
@@ -401,7 +399,6 @@ class Lifecycle(HostBase):
         return True
 
     def undo_meta(self, cell: Cell) -> None:
-        """Remove all traces of a prepared meta-process."""
         record = cell.record
         if not isinstance(record, ActorRecord) or record.stage != CREATED:
             return
@@ -442,7 +439,6 @@ class Lifecycle(HostBase):
         return self.advance(cell, record, Event.ALONE if what == _CLOSE_ORDER else Event.BROKEN_OFF)
 
     def may(self, record: ActorRecord, event: int) -> bool:
-        """Whether the table has a row for `event` at the actor's stage."""
         return _ROWS[record.stage][event] is not None
 
     def advance(self, cell: Cell, record: ActorRecord, event: int) -> object:
@@ -480,7 +476,6 @@ class Lifecycle(HostBase):
             position = 0
 
     def enter(self, record: ActorRecord, stage: int) -> None:
-        """Set the stage, and the state that users see; note it in the history."""
         state = stage if stage <= TERMINATED else _STATE_OF[stage]  # they begin with the states
         extras = record.extras
         if extras is not None:
@@ -710,11 +705,9 @@ class Lifecycle(HostBase):
     # -- orders
 
     def is_told_to_stop(self, cell: Cell) -> bool:
-        """Whether an order to end waits."""
         return any(order in _ENDINGS for order in cell.waiting_orders())
 
     def is_told_to_change(self, cell: Cell) -> bool:
-        """Whether an order to end, to fail or to be restarted waits."""
         return self.is_told_to_stop(cell) or any(
             isinstance(order, FailOrder | RestartOrder) for order in cell.waiting_orders()
         )
@@ -773,7 +766,6 @@ class Lifecycle(HostBase):
             self.request_end(cell, NORMAL)
 
     def _overtake(self, cell: Cell) -> None:
-        """Withdraw the stops and restarts that were asked for before a kill."""
         ends = (STOP, STOP_ITSELF, SHUT_DOWN)
         waiting = cell.waiting_orders()
         cell.withdraw(tuple(one for one in waiting if one in ends or (isinstance(one, RestartOrder) and one.at_once)))
@@ -896,7 +888,6 @@ class Lifecycle(HostBase):
             cell.notify(ChildTerminated(ref, reason.cause, reason))
 
     def _cares_for_children(self, cell: Cell, record: ActorRecord) -> bool:
-        """Whether the actor would do anything when a child has ended."""
         extras = record.extras
         if extras is None or not extras.behaviors:
             class_info = self.class_info_now(cell, record)

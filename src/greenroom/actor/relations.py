@@ -63,8 +63,6 @@ class Watch:
 
 
 class Relations:
-    """The watches, monitors and links of one actor."""
-
     __slots__ = ("linked", "monitored_by", "monitoring", "traps_exits", "watching")
 
     def __init__(self) -> None:
@@ -83,7 +81,6 @@ class Relations:
             demonitor(record, mref, flush=True)
 
     def end(self, cell: Cell, ref: ActorRef, reason: ExitReason) -> None:
-        """Tell the actors that monitor, or are linked to, one that has ended."""
         if self.monitored_by or self.linked:
             notify_in_batches(cell.loop, self._notices(cell, ref, reason))
 

@@ -114,7 +114,6 @@ class Spawner:
     def _prepare_meta(
         self, factory: Any, label: str, parent: ActorRef, options: Mapping[str, Any], own_code: bool
     ) -> Alias:
-        """Spawn the actor of a meta-process, but do not start it."""
         life = _life_of(self._life, parent)
 
         def prepare() -> Alias:

@@ -280,7 +280,6 @@ def install_behavior(record: ActorRecord, part: CurrentBehavior) -> None:
 
 
 def resolve_behavior(record: ActorRecord, behavior: object) -> CurrentBehavior:
-    """What a behavior, function or method is made of; behaviors that need something are given it."""
     while isinstance(behavior, Setup | Supervised):
         if isinstance(behavior, Supervised):
             record.ensure_extras().settings_of_behavior = record.settings().supervised_by(behavior.supervision)
@@ -359,7 +358,6 @@ def unbecome(record: ActorRecord) -> None:
 
 
 def become_next(cell: Cell, behavior: object) -> None:
-    """Take on the behavior that a handler returned."""
     if isinstance(behavior, Failed):
         raise behavior.cause
     record = cell.record
@@ -373,7 +371,6 @@ def close_unawaited(awaitable: Any) -> None:
 
 
 def positional_arguments(function: Callable[..., object]) -> int:
-    """How many arguments `function` must be given."""
     plain = function.__func__ if isinstance(function, MethodType) else function
     if type(plain) is FunctionType and not plain.__code__.co_kwonlyargcount and not hasattr(plain, "__wrapped__"):
         bound = 1 if plain is not function else 0

@@ -153,5 +153,4 @@ def _excludes(annotation: Any, handled: type) -> bool:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether `issubclass` asks only for its bases."""
     return type(kind).__subclasscheck__ is type.__subclasscheck__

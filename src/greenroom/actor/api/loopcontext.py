@@ -58,23 +58,19 @@ class LoopRecord(ActorRecord):
 
     @property
     def self(self) -> ActorRef:
-        """The actor's own ref."""
         ref: ActorRef = self.cell.shown()  # type: ignore[assignment]
         return ref
 
     @property
     def sender(self) -> ActorRef | None:
-        """The actor that sent the current message; None if it came from outside."""
         sender: ActorRef | None = shown_sender(self.cell)  # type: ignore[assignment]
         return sender
 
     def reply(self, value: object) -> None:
-        """Answer the current message now; the handler's return value is then ignored."""
         if not tell_sender(self.cell, value):
             Context.reply(self, value)  # type: ignore[arg-type]
 
     def spawn(self, factory: Any, /, *args: Any, **options: Any) -> ActorRef:
-        """Spawn a child, and return its ref at once."""
         cell = self.cell
         if options or cell.is_foreign():
             ref: ActorRef = cell.loop.host.system.spawn(factory, *args, parent=cell.shown(), **options)

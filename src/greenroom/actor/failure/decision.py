@@ -91,7 +91,6 @@ class FailOrder(FailureSource):
 
 
 def decide_on_failure(life: Lifecycle, cell: Cell, record: ActorRecord, message: object, cause: BaseException) -> None:
-    """Describe the failure of an actor, decide, and carry the decision out."""
     extras = record.ensure_extras()
     restart_state = restart_state_of(record)
     if not life.may(record, Event.FAIL):

@@ -69,7 +69,6 @@ class Member:
         raise NotImplementedError
 
     def cancel_restart(self) -> None:
-        """Forget the restart that waits for its moment."""
         if self.delayed is not None:
             self.delayed.cancel()
             self.delayed = None
@@ -95,7 +94,6 @@ class Delayed(FailureSource, Generic[M]):
         return "over its children"
 
     def cancel(self) -> None:
-        """Let the moment pass."""
         if self.call is not None:
             self.call.cancel()
 
@@ -122,7 +120,6 @@ class RestartEngine(Generic[M]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way, and nothing to come."""
         return self.operation is None and not self._unsettled and self._batch is None
 
     # -- news
@@ -136,7 +133,6 @@ class RestartEngine(Generic[M]):
             member.cancel_restart()
 
     def rested(self, member: M, reason: ExitReason) -> None:
-        """A member has ended, and waits."""
         if member.status is not Status.ENDING:
             is_news = member.status is not Status.LEAVING  # else whoever told it to leave goes on
             member.status = Status.RESTING
@@ -206,7 +202,6 @@ class RestartEngine(Generic[M]):
                 return
 
     def close(self) -> None:
-        """Nothing is to come any more."""
         if self._batch is not None:
             self._batch.cancel()
 
@@ -232,7 +227,6 @@ class RestartEngine(Generic[M]):
             member.leave(cause)
 
     def end(self, member: M) -> None:
-        """Have a member end for good, in its own time."""
         member.cancel_restart()
         member.unsettled = False
         member.status = Status.ENDING
@@ -253,7 +247,6 @@ class RestartEngine(Generic[M]):
                 return
 
     def restart(self, member: M, delay: float) -> None:
-        """Start a member that rests, now or after a delay."""
         member.cancel_restart()
         if delay <= 0.0:
             member.start()

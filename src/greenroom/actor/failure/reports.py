@@ -235,7 +235,6 @@ def is_heard(sender: object) -> bool:
 
 
 def report_refusal(cell: Cell, record: ActorRecord, message_type: str, cause: BaseException, declared: str) -> None:
-    """Log a refusal that no asker hears."""
     cell.loop.world.declined(cell, cause)
     extras = record.ensure_extras()
     if extras.refusal_log is None:

@@ -59,7 +59,6 @@ class Sibling(Member):
     # -- told by the runtime, on the actor's own thread
 
     def rested(self, reason: ExitReason) -> None:
-        """The actor has ended, and waits."""
         self.leaves = False
         self.siblings.post(partial(self.siblings.rested, self, reason))
 
@@ -77,7 +76,6 @@ class Sibling(Member):
     # -- told by the engine
 
     def start(self) -> bool:
-        """Have the actor start again, if it still rests."""
         if self.status is not Status.RESTING:
             return False
         self.status = Status.STARTING
@@ -105,7 +103,6 @@ class Siblings:
         self._is_awake = False
 
     def post(self, action: Callable[[], object]) -> None:
-        """Call `action` on the engine's loop."""
         _call(self._life, action)
 
     def place_of(self, cell: Cell) -> int:
@@ -125,7 +122,6 @@ class Siblings:
     # -- news
 
     def failed(self, sibling: Sibling) -> None:
-        """A sibling has failed."""
         sibling.status = Status.LEAVING
         self._failed.append(sibling)
         self._engine.decide_later(sibling)
@@ -138,7 +134,6 @@ class Siblings:
         self._go_on()
 
     def rested(self, sibling: Sibling, reason: ExitReason) -> None:
-        """A sibling has ended, and waits."""
         self._engine.rested(sibling, reason)
         self._go_on()
 
@@ -151,7 +146,6 @@ class Siblings:
         self._go_on()
 
     def gone(self, sibling: Sibling) -> None:
-        """A sibling takes no part any more."""
         self._engine.gone(sibling)
         self._go_on()
 
@@ -182,7 +176,6 @@ class Siblings:
                 _call(one.cell.loop.host, partial(_show_due, one.cell, due))
 
     def _gather(self) -> Operation:
-        """Have those leave that are restarted with the ones that failed."""
         failed, self._failed = [one for one in self._failed if one.status is not Status.STOPPED], []
         hosts = [self._life] if self._parent is not None else self._life.system._hosts()
         self._expected = len(hosts) if failed else 0
@@ -248,7 +241,6 @@ def restart_with_siblings(life: Lifecycle, record: ActorRecord, scope: Scope, ca
 
 
 def leave_siblings(restart_state: RestartState) -> None:
-    """An actor is not restarted with its siblings after all."""
     if restart_state.sibling is not None:
         restart_state.sibling.gone()
 

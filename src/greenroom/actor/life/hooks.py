@@ -96,7 +96,6 @@ def executor_of(record: ActorRecord) -> Executor | None:
 
 
 def executor_for(record: ActorRecord, function: Callable[..., object]) -> Executor | None:
-    """The executor that is to call `function`, or None if the loop calls it."""
     executor = executor_of(record)
     return None if executor is None or executor.runs_on_loop(function) else executor
 
@@ -186,7 +185,6 @@ def rest_of_hook(record: ActorRecord, name: str, signal: Signal, result: object)
 
 
 def rest_of_signal(record: ActorRecord, result: object) -> Procedure:
-    """The rest of `call_hook`, after `on_signal` has returned `result`."""
     if isawaitable(result):
         yield result
 
@@ -251,7 +249,6 @@ def deliver_notice(record: ActorRecord, notice: object) -> object:
 
 
 def deliver_terminated(record: ActorRecord, notice: Terminated) -> object:
-    """Hand over that a watched actor has ended, unless this one has ceased to watch."""
     target = notice.ref._cell
     watching = relations_of(record).watching
     watch = watching.get(target)
@@ -275,7 +272,6 @@ def _call_on_terminated(record: ActorRecord, notice: Terminated) -> Procedure:
 
 
 def deliver_exit(record: ActorRecord, notice: Exit) -> object:
-    """Hand over that a linked actor has ended, or fail with it."""
     relations = relations_of(record)
     target = notice.ref._cell
     if relations.linked.get(target) is not notice:

@@ -109,7 +109,6 @@ def is_to_come_back(life: Lifecycle, record: ActorRecord, reason: ExitReason) ->
 
 
 def is_wanted_back(record: ActorRecord, reason: ExitReason) -> bool:
-    """Whether the actor has a supervisor that wants it back after such an end."""
     restart_state = restart_state_of(record)
     supervisor = restart_state.supervisor
     return supervisor is not None and not restart_state.final and supervisor.wants(reason.kind)

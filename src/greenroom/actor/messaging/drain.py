@@ -64,7 +64,6 @@ class Discards:
         self.count = 0
 
     def note(self, cell: Cell, extras: Extras | None) -> None:
-        """The queued and stashed messages of `cell` are about to go."""
         number = cell.from_others(cell.ref, _ALL)
         if extras is not None and extras.stash is not None:
             number += sum(1 for sender in extras.stash.senders() if not is_from_itself(sender, cell.ref))

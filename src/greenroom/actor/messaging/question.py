@@ -201,7 +201,6 @@ class Question(Wait):
         raise BadArgument("an ask cannot be pickled: await it, and send its result")
 
     def done(self) -> bool:
-        """Whether it has ended, in whichever way."""
         return self._status != OPEN
 
     def peek_target(self) -> Cell:
@@ -304,7 +303,6 @@ class Question(Wait):
         return ASKED
 
     def propagated(self) -> Any:
-        """The context variables that were set where it was asked."""
         return self._propagated if COMPILED else getattr(self, "_propagated", None)  # which an ask need not set
 
     def propagate(self, values: Any) -> None:
@@ -312,7 +310,6 @@ class Question(Wait):
         self._propagated = values
 
     def shown_sender(self) -> object:
-        """The ref of the actor that asked, if an actor did."""
         return None if self.asker is None else self.asker.shown()
 
     def settle(self, result: object) -> None:
@@ -333,7 +330,6 @@ class Question(Wait):
                 self.refuse(self._terminated(self._reason() or ExitReason.of(cause), cause))
 
     def discard(self, why: str) -> None:
-        """The message was not handled."""
         target = self.peek_target()
         ref = target.shown()
         if why == "unhandled":
@@ -350,7 +346,6 @@ class Question(Wait):
         return reason
 
     def end_with(self, reason: ExitReason) -> None:
-        """The actor that was to answer has ended."""
         self.refuse(self._terminated(reason, reason.cause))
 
     def break_off(self, cause: BaseException | None, happened: str | None) -> None:
@@ -413,7 +408,6 @@ class Question(Wait):
             self._end(GIVEN_UP, error)
 
     def ring(self, admission: object) -> None:
-        """No reply came in time."""
         if self._status == OPEN:
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
@@ -475,7 +469,6 @@ class Question(Wait):
             self.refuse(error)
 
     def arm(self) -> None:
-        """Ring after the timeout."""
         if self._status == OPEN:
             self.deadline = self._loop.timers.now() + self.timeout
             self._loop.timers.add(self)
@@ -538,7 +531,6 @@ class Walk:
         return self._cycle
 
     def follow(self, question: Question) -> Cell:
-        """The actor that is asked."""
         cell = question.peek_target()
         # Its number is looked at second: one that is handed on has a new one before it has another target.
         self._followed.append((question, cell, question.number))
@@ -680,7 +672,6 @@ def break_cycle(question: Question) -> None:
 
 
 def forward_question(question: Question, target: Cell) -> None:
-    """Make `target` the actor that answers."""
     if question.number > 0:
         question.is_asked_now()  # before it has another target, so that no walk sees that one with the old number
     if COMPILED:
@@ -692,7 +683,6 @@ def forward_question(question: Question, target: Cell) -> None:
 
 
 def end_in_cycle(question: Question, refs: tuple[object, ...]) -> None:
-    """Refuse `question` if its asker still waits. On the thread of its loop."""
     if question._status == OPEN and is_waited_for(question):
         question._end(FAILED, AskDeadlock(refs))
 
@@ -800,7 +790,6 @@ class Asked(Question):
         raise error
 
     def close(self) -> None:
-        """The task that it was given to was thrown away."""
         self.cancel()
 
     def future(self) -> asyncio.Future[Any]:
@@ -884,7 +873,6 @@ class Line:
         self._waiter = waiter
 
     def pop(self, question: object, default: object) -> None:
-        """Leave it."""
         give_up = partial(self._cell.loop.admission.give_up, self._cell, self._waiter)
         if not self._cell.is_foreign() or not self._cell.loop.inbound.post_back(None, give_up):
             give_up()
@@ -921,7 +909,6 @@ def put_question(cell: Cell, message: object, timeout: float | None, lane: Lane,
 def _ask_from_outside(
     loop: Loop, cell: Cell, question: Asked, message: object, seconds: float, lane: Lane, patiently: bool
 ) -> Asked:
-    """Another thread than the loop's asks."""
     loop.inbound.require_same_world(cell)
     home = loop_here()
     if home is not None:

@@ -22,7 +22,6 @@ DEFAULT_CAPACITY = 1000
 
 
 def require_number_of_messages(n: object) -> int:
-    """Return `n` if so many messages can be unstashed."""
     if not is_whole(n, 0):
         raise BadArgument(f"unstash() takes how many messages to queue again, zero or more, not {n!r}")
     return n
@@ -80,7 +79,6 @@ class Stash:
         return count
 
     def _hand(self) -> Visits | MessageHandoff | None:
-        """What has the actor in hand, as seen from this thread."""
         record = self._cell.record
         return None if type(record) is Tombstone else record._hand()
 
@@ -101,7 +99,6 @@ class Stash:
         return count
 
     def senders(self) -> list[object]:
-        """The senders of what is put aside."""
         return [sender for _, sender, _ in self._entries]
 
     def give_up(self) -> list[tuple[object, object]]:

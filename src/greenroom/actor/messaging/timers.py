@@ -115,17 +115,14 @@ class ReceiveTimer(Alarm):
         self._last = 0.0
 
     def begin(self) -> None:
-        """Begin to wait."""
         self._last = self._cell.loop.now()
         self._cell.flags |= NOTIFY_TAKEN
         self._wait_from(self._last)
 
     def touch(self) -> None:
-        """A message came."""
         self._last = self._cell.loop.now()
 
     def ring(self, admission: object) -> None:
-        """The time may be up."""
         if self._is_time(self._cell.loop.now()):
             self._queued = True
             self._cell.notify(ReceiveTimeout())
@@ -143,7 +140,6 @@ class ReceiveTimer(Alarm):
         return receive_timer
 
     def stop(self) -> None:
-        """Ring no more."""
         self._queued = False
         self._cell.flags &= ~NOTIFY_TAKEN
         self.disarm(self._cell.loop.timers)

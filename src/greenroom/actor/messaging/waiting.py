@@ -100,12 +100,10 @@ class Awaited:
         """Raise where it would be waited for in vain."""
 
     def begin(self) -> None:
-        """Begin to wait. That may end it at once."""
         if self._deadline is not None:
             self._alarm = self.cell.loop.call_at(self._deadline, self.give_up)
 
     def leave(self) -> None:
-        """Wait no longer."""
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -118,7 +116,6 @@ class Awaited:
         self.finish(result, cause)
 
     def give_up(self) -> None:
-        """The time is up."""
         self.end(None, self.late())
 
     def late(self) -> BaseException:
@@ -154,7 +151,6 @@ class LifeEvent(Awaited):
         """The actor lives, and is waited for from now on."""
 
     def ended(self, reason: ExitReason) -> None:
-        """The actor has ended."""
         raise NotImplementedError
 
 
@@ -180,8 +176,6 @@ class Start(LifeEvent):
 
 
 class End(LifeEvent):
-    """The end of an actor: its exit reason."""
-
     __slots__ = ()
 
     def check(self) -> None:
@@ -310,11 +304,9 @@ class TaskWait:
             self._future.set_exception(cause)
 
     async def result(self) -> Any:
-        """Wait until `end` is called."""
         return await self._future
 
     async def until(self, what: Awaited) -> Any:
-        """Wait for it, and return its result."""
         what.check()
         what.finish = self.end
         on_loop(what.cell, what.begin)
@@ -346,7 +338,6 @@ class ThreadWait:
         return self._future.set_running_or_notify_cancel()
 
     def end(self, result: object, cause: BaseException | None = None) -> None:
-        """What was waited for has happened, or cannot happen any more. From any thread."""
         with suppress(InvalidStateError):  # it was given up
             if cause is None:
                 self._future.set_result(result)
@@ -354,7 +345,6 @@ class ThreadWait:
                 self._future.set_exception(cause)
 
     def until(self, what: Awaited) -> Any:
-        """Wait for it, and return its result."""
         what.check()
         what.finish = self.end
         on_loop(what.cell, what.begin)
@@ -364,7 +354,6 @@ class ThreadWait:
             on_loop(what.cell, what.leave)
 
     def result(self, timeout: float | None, late: Callable[[], BaseException]) -> Any:
-        """Wait until `end` is called."""
         return _block(self._future, self._loop, self._own, timeout, late, self)
 
 
@@ -456,7 +445,6 @@ def _has_run(record: ActorRecord) -> bool:
 
 
 def own_mailbox_is_full(cell: Cell) -> WaitsForItself:
-    """An actor's own handler cannot wait for room there."""
     why = f"{cell.shown()} waits for room in its own full mailbox, from which it takes nothing before its handler ends"
     return WaitsForItself(f"{why}: use `tell`, which refuses at once, or a larger mailbox")
 
@@ -465,7 +453,6 @@ def own_mailbox_is_full(cell: Cell) -> WaitsForItself:
 
 
 async def wait_for_start(cell: Cell, timeout: float | None = None) -> None:
-    """Return when the actor of `cell` is running; raise what prevented that."""
     try:
         await TaskWait().until(Start(cell, timeout))
     except Exception as exc:
@@ -474,13 +461,11 @@ async def wait_for_start(cell: Cell, timeout: float | None = None) -> None:
 
 
 async def wait_for_end(cell: Cell, timeout: float | None = None) -> ExitReason:
-    """Return how the actor of `cell` ended, when it has."""
     reason: ExitReason = await TaskWait().until(End(cell, timeout))
     return reason
 
 
 async def wait_for_inspection(cell: Cell, items: tuple[str, ...], timeout: float | None) -> Mapping[str, Any]:
-    """Return what the actor of `cell` says of itself."""
     inspection = Inspection(cell, items, timeout)
     if timeout is not None and cell.loop.runq.rouse is None:  # it has no timers that ring
         asyncio.get_running_loop().call_later(timeout, inspection.give_up)
@@ -489,7 +474,6 @@ async def wait_for_inspection(cell: Cell, items: tuple[str, ...], timeout: float
 
 
 async def wait_for_room(cell: Cell, message: object, sender: object, lane: Lane, timeout: float | None) -> None:
-    """Send a message as soon as there is room for it."""
     await TaskWait().until(Room(cell, message, sender, lane, timeout))
 
 
@@ -511,7 +495,6 @@ def block_for_room(cell: Cell, message: object, timeout: float | None, lane: Lan
 
 
 def block_for_answer(cell: Cell, message: object, timeout: float | None, lane: Lane, wait_for_room: bool) -> Any:
-    """Send `message` and wait for the reply, on a thread."""
     seconds = seconds_of(timeout)
     loop: Loop = cell.loop
     require_may_ask(_cell_here() if cell.is_foreign() else loop.visits.hand)

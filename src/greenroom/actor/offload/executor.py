@@ -57,7 +57,6 @@ class Executor:
         raise NotImplementedError
 
     def others_wait(self) -> bool:
-        """Whether other hand-offs wait for the calling thread."""
         return False
 
     def is_backed_up(self) -> bool:
@@ -79,7 +78,6 @@ class Executor:
         """An actor that was here has ended for good. For the loop's own thread."""
 
     def new_context(self) -> Context:
-        """The context of an actor that is to be here."""
         return OffloadedContext()
 
     def runs_on_loop(self, function: Callable[..., object]) -> bool:
@@ -135,7 +133,6 @@ def _require_wanted(cell: Cell) -> None:
 
 
 def _call_home(cell: Cell, what: str, action: Callable[[], T]) -> T:
-    """Have the thread of the cell's loop do something, and wait for it."""
     if not cell.is_foreign():
         return action()
     _require_wanted(cell)
@@ -163,8 +160,6 @@ def _stub(row: Operation, function: Callable[..., Any]) -> Callable[..., Any] | 
 
 @carries_out("timers", _stub)
 class OffloadedTimers(KeyedTimers):
-    """Keyed timers of an actor that works elsewhere."""
-
     __slots__ = ()
 
 

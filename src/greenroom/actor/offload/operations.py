@@ -58,7 +58,6 @@ class Operation(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name by which a carrier asks for it."""
         return f"{self.of}.{self.name}"
 
     def apply(self, subject: object, args: Sequence[object], kwargs: Mapping[str, object]) -> object:

@@ -259,7 +259,6 @@ class ChildList:
             raise NameTaken(f"{'' if parent is None else parent.path}/{name}")
 
     def add(self, record: ActorRecord, name: str | None) -> None:
-        """Append a child, as the youngest."""
         if name is not None:
             if self.names is None:
                 self.names = {}
