@@ -189,30 +189,6 @@ _DONE = _ALONE.actions.index(stopping.post_stop) + 1
 class Lifecycle(HostBase):
     """The host of one loop: starts, restarts and ends its actors."""
 
-    __slots__ = (
-        "_counter",
-        "_keeps_history",
-        "_places",
-        "_site",
-        "_spec",
-        "closed",
-        "discards",
-        "forced",
-        "has_placement",
-        "loop",
-        "mailbox",
-        "pickled",
-        "poller",
-        "restarting",
-        "resting",
-        "root",
-        "settings",
-        "spawned",
-        "system",
-        "terminated",
-        "top",
-    )
-
     def __init__(self, system: ActorSystem, names: dict[str, ActorRecord] | None = None) -> None:
         self.system = system
         self.loop: Loop = None  # type: ignore[assignment]

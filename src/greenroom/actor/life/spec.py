@@ -65,26 +65,6 @@ _METHODS = (*HOOKS, "receive", "inspect", "snapshot", "restore")
 class ActorClassInfo:
     """What the runtime knows of an actor class, found out once."""
 
-    __slots__ = (
-        "actor_class",
-        "ambiguous",
-        "answers",
-        "cares_for_children",
-        "ends_plainly",
-        "handler",
-        "has_on_signal",
-        "has_post_start",
-        "has_post_stop",
-        "has_pre_start",
-        "has_pre_stop",
-        "hooks",
-        "keeps_state",
-        "label",
-        "proven",
-        "spec",
-        "starts_plainly",
-    )
-
     def __init__(self, actor_class: type[Actor]) -> None:
         self.actor_class = actor_class
         # What its constructor can do without, and `spawn` takes too; empty once that was told.
