@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, Context, State
-from greenroom.actor.life.forcing import KEPT, ForcedActors
+from greenroom.actor.life.stopping import KEPT, ForcedActors
 from greenroom.exits import KILLED
 from tests.conformance.askers import until
 from tests.conformance.incarnations import AT_ONCE

@@ -30,7 +30,7 @@ from greenroom.actor.api.loopcontext import LoopContext
 from greenroom.actor.failure import decision
 from greenroom.actor.failure.decision import FailOrder
 from greenroom.actor.failure.reports import is_refusal, report_undecided
-from greenroom.actor.life import forcing, machine, restarting, starting, stopping
+from greenroom.actor.life import machine, restarting, starting, stopping
 from greenroom.actor.life.hooks import (
     attempt,
     begin,
@@ -215,7 +215,7 @@ class Lifecycle(HostBase):
         # What the system's end discards; None while it goes on.
         self.discards: Discards | None = None
         # Those that had to be forced to end.
-        self.forced = forcing.ForcedActors()
+        self.forced = stopping.ForcedActors()
         # What actors have that are spawned without a mailbox of their own.
         self.mailbox = system.config.mailbox
         self._keeps_history = system.config.history
@@ -630,7 +630,7 @@ class Lifecycle(HostBase):
         if not isinstance(record, ActorRecord):
             return
         if record.stage == STARTING:
-            forcing.limit_start(self, cell, record)
+            stopping.limit_start(self, cell, record)
         if GOES_DOWN[record.stage] or self._is_hurried(cell):
             self.set_deadline(cell, record)
 
@@ -728,7 +728,7 @@ class Lifecycle(HostBase):
             if reason is not KILLED:
                 self.set_deadline(cell, record)
             else:
-                forcing.cancel_handler(self, cell, record.ensure_extras())
+                stopping.cancel_handler(self, cell, record.ensure_extras())
 
     def request_own_end(self, cell: Cell) -> None:
         """End the caller after the message in hand, without a deadline for that. From any thread."""
@@ -879,9 +879,9 @@ class Lifecycle(HostBase):
         if extras.deadline is not None and extras.deadline.is_over():
             self.clear_deadline(record)
         if extras.deadline is None:
-            seconds = forcing.patience_of(self, record)
+            seconds = stopping.patience_of(self, record)
             if seconds < inf:
-                extras.deadline = forcing.Deadline(cell, seconds)
+                extras.deadline = stopping.Deadline(cell, seconds)
 
     def clear_deadline(self, record: ActorRecord) -> None:
         extras = record.extras

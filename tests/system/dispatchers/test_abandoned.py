@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from greenroom import Actor, ActorSystem, Directive, Supervision, SystemConfig
-from greenroom.actor.life.forcing import GRACE
+from greenroom.actor.life.stopping import GRACE
 from greenroom.testing import assert_ledger_balanced
 from tests.logs import logged
 

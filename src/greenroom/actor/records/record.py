@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from greenroom._core.timing.timers import ScheduledCall
     from greenroom.actor.api.behavior import CurrentBehavior
-    from greenroom.actor.life.forcing import Deadline
+    from greenroom.actor.life.stopping import Deadline
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.timers import ReceiveTimer
     from greenroom.actor.messaging.waiting import LifeEvent

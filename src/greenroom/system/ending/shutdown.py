@@ -23,7 +23,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.accounting import count_queued
-from greenroom.actor.life.forcing import GRACE, KEPT
+from greenroom.actor.life.stopping import GRACE, KEPT
 from greenroom.actor.messaging.waiting import TaskWait
 from greenroom.errors.base import counted
 from greenroom.runtimelog import RuntimeLog

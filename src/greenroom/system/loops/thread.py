@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from greenroom._core.itemkinds import MESSAGE, STASHED
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom.actor.life.forcing import cancel_handler
+from greenroom.actor.life.stopping import cancel_handler
 from greenroom.actor.lifecycle import Lifecycle
 from greenroom.actor.messaging.drain import Discards, drain
 from greenroom.actor.messaging.ref import Alias
