@@ -275,6 +275,26 @@ def test_a_frame_can_be_waited_for_without_giving_asyncio_a_turn() -> None:
     run(main)
 
 
+def test_what_takes_a_frame_can_wait_for_one_that_came_with_it() -> None:
+    async def main() -> None:
+        here, there = await open_both()
+        got: list[object] = []
+
+        def take(kind: int, parts: list[bytearray]) -> None:
+            got.append(kind)
+            if kind == 1:
+                got.append(here.connection.pump(lambda: 2 in got, monotonic() + 1.0))
+
+        here.connection._on_frame = take
+        for kind in (1, 2, 3):
+            there.connection.send(kind, [b"small"])
+        here.connection.pump(lambda: 3 in got, monotonic() + PATIENCE)
+        assert got == [1, 2, 3, True]
+        await close_both(here, there)
+
+    run(main)
+
+
 def test_both_ends_hear_of_the_end() -> None:
     async def main() -> None:
         here, there = await open_both()

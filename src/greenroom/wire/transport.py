@@ -110,13 +110,12 @@ class Connection:
         self._received = 0
         self._is_closed = False
         self._is_closing = False
-        # We read into a scratch buffer and look for frames there; a large part is read directly into its own buffer.
+        # What is read goes into a scratch buffer. Invariant: what lies between _taken and _filled is yet to be looked at
         self._scratch = bytearray(_FIRST_READ)
-        self._filled = 0
+        self._taken = self._filled = 0
         self._frame: _Incoming | None = None
 
     def begin(self) -> None:
-        """Start reading, and the handshake."""
         self._sock.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             with suppress(OSError):
@@ -199,8 +198,9 @@ class Connection:
     # -- receiving
 
     def _can_read(self) -> None:
+        # A large part is read directly into its own buffer.
         frame = self._frame
-        is_direct = frame is not None and frame.wants_directly()
+        is_direct = frame is not None and frame.missing() >= _FIRST_READ
         space = frame.space() if frame is not None and is_direct else memoryview(self._scratch)[self._filled :]
         try:
             count = self._sock.recv_into(space)
@@ -213,36 +213,37 @@ class Connection:
             self._end(None)
             return
         self._received += count
+        if frame is not None and is_direct:
+            frame.advance(count)
+        else:
+            self._filled += count
+        self._take_frames()
+
+    def _take_frames(self) -> None:
+        """Pass on all frames that are complete. What takes one may pump, and take the next."""
         try:
-            if frame is not None and is_direct:
-                frame.advance(count)
-            else:
-                self._filled += count
-            self._take_frames()
+            while (frame := self._next_frame()) is not None:
+                self._take(frame.kind, frame.parts)
         except Exception as exc:
             if not isinstance(exc, WireError):
                 _log.exception("a frame could not be taken, and the connection ends")
             self._end(exc)
 
-    def _take_frames(self) -> None:
-        """Pass on all frames that are complete."""
-        position = 0
-        held = memoryview(self._scratch)
-        while True:
-            if self._frame is None:
-                self._frame = _Incoming.at(held[position : self._filled], self._limit if self.is_open else _SMALL)
-                if self._frame is None:
-                    break
-                position += self._frame.head
-            position += self._frame.fill(held[position : self._filled])
-            if not self._frame.is_complete():
-                break
-            frame, self._frame = self._frame, None
-            self._take(frame.kind, frame.parts)
-        left = self._filled - position
-        if position:
-            self._scratch[:left] = self._scratch[position : self._filled]
-            self._filled = left
+    def _next_frame(self) -> _Incoming | None:
+        held = memoryview(self._scratch)[self._taken : self._filled]
+        if self._frame is None and not self._is_closed:
+            self._frame = _Incoming.at(held, self._limit if self.is_open else _SMALL)
+            held = held[0 if self._frame is None else self._frame.head :]
+        if self._frame is not None:
+            held = held[self._frame.fill(held) :]
+        self._taken = self._filled - len(held)
+        if self._frame is None or self._frame.missing():
+            # Only part of a frame is left: make room behind it.
+            self._scratch[: len(held)] = bytes(held)
+            self._taken, self._filled = 0, len(held)
+            return None
+        frame, self._frame = self._frame, None
+        return frame
 
     def _take(self, kind: int, parts: list[bytearray]) -> None:
         if self.is_open:
@@ -285,6 +286,7 @@ class Connection:
     def pump(self, is_done: Callable[[], bool], deadline: float) -> bool:
         """Send and receive until `is_done()`. False if the deadline passes first, or the socket closes."""
         poll = select.poll()
+        self._take_frames()
         while not is_done():
             if self._is_closed or monotonic() >= deadline:
                 return False
@@ -307,7 +309,6 @@ class Connection:
             self._end(None)
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._end(None)
 
     def after_fork(self) -> None:
@@ -335,16 +336,12 @@ class Connection:
 class _Incoming:
     """A frame that is being received."""
 
-    __slots__ = ("_at", "_part", "head", "kind", "parts")
-
     def __init__(self, kind: int, lengths: Sequence[int], head: int) -> None:
         self.kind = kind
         self.head = head
         self.parts = [bytearray(length) for length in lengths]
-        # The index of the part that is being filled, and how many bytes of it we have.
-        self._part = 0
-        self._at = 0
-        self._skip_full()
+        # Invariant: the unfilled rest of each part that is not complete, but for empty ones
+        self._rest = deque(memoryview(part) for part in self.parts if part)
 
     @classmethod
     def at(cls, data: memoryview, limit: int) -> _Incoming | None:
@@ -362,34 +359,25 @@ class _Incoming:
             raise FrameTooLarge(sum(lengths), limit)
         return cls(kind, lengths, head)
 
-    def _skip_full(self) -> None:
-        while self._part < len(self.parts) and self._at == len(self.parts[self._part]):
-            self._part += 1
-            self._at = 0
+    def missing(self) -> int:
+        """How many bytes of the current part are missing; 0 if the frame is complete."""
+        return len(self._rest[0]) if self._rest else 0
 
-    def is_complete(self) -> bool:
-        return self._part == len(self.parts)
+    def space(self) -> memoryview:
+        return self._rest[0]
 
     def fill(self, data: memoryview) -> int:
         """Copy the bytes of `data` that belong to this frame; return their number."""
         taken = 0
-        while not self.is_complete() and taken < len(data):
-            part = self.parts[self._part]
-            count = min(len(part) - self._at, len(data) - taken)
-            part[self._at : self._at + count] = data[taken : taken + count]
+        while self._rest and taken < len(data):
+            count = min(self.missing(), len(data) - taken)
+            self._rest[0][:count] = data[taken : taken + count]
+            self.advance(count)
             taken += count
-            self._at += count
-            self._skip_full()
         return taken
 
-    def wants_directly(self) -> bool:
-        """Whether the rest of the current part is large enough to be read directly into its buffer."""
-        return not self.is_complete() and len(self.parts[self._part]) - self._at >= _FIRST_READ
-
-    def space(self) -> memoryview:
-        """The unfilled rest of the current part."""
-        return memoryview(self.parts[self._part])[self._at :]
-
     def advance(self, count: int) -> None:
-        self._at += count
-        self._skip_full()
+        """The next `count` bytes of the current part are there."""
+        self._rest[0] = self._rest[0][count:]
+        if not self._rest[0]:
+            self._rest.popleft()
