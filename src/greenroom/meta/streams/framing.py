@@ -10,7 +10,7 @@ b'\\x00\\x03abc'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from greenroom.errors import ConfigError, FrameError, FrameTooLarge
 from greenroom.validation import require_whole
@@ -20,16 +20,38 @@ __all__ = ["RAW", "Custom", "Decoder", "Fixed", "Framing", "LengthPrefixed", "Li
 MIB = 1 << 20
 
 
-class Decoder(Protocol):
-    """Cuts one stream into frames."""
+class Decoder:
+    """Cuts one stream into frames. This one takes each piece for a frame."""
+
+    __slots__ = ()
 
     def feed(self, data: bytes) -> Iterable[Any]:
         """The frames that `data` completes, at once or one by one; after them, `FrameTooLarge` or `FrameError`."""
-        ...
+        return (data,)
 
     def finish(self) -> Iterable[Any]:
         """The stream has ended: the frame that this completes, if there is one. Raises `FrameError` within a frame."""
-        ...
+        return ()
+
+
+class _Cutter(Decoder):
+    """Keeps what is no frame yet. `cut` takes frames from the front of that."""
+
+    __slots__ = ("_cut", "_kept", "_unit")
+
+    def __init__(self, cut: Callable[[bytearray], Iterable[Any]], unit: str = "bytes of it") -> None:
+        self._cut = cut
+        self._kept = bytearray()
+        self._unit = unit
+
+    def feed(self, data: bytes) -> Iterable[Any]:
+        self._kept += data
+        return self._cut(self._kept)
+
+    def finish(self) -> Iterable[Any]:
+        if self._kept:
+            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} {self._unit}")
+        return ()
 
 
 class Framing:
@@ -68,53 +90,18 @@ def require_encoding(encoding: str | None) -> str | None:
     return encoding
 
 
-class _Keeping:
-    """A decoder that keeps what is no frame yet, and cuts frames from its front."""
-
-    __slots__ = ("_kept",)
-
-    def __init__(self) -> None:
-        self._kept = bytearray()
-
-    def feed(self, data: bytes) -> Iterable[Any]:
-        self._kept += data
-        return self._cut()
-
-    def _cut(self) -> Iterable[Any]:
-        raise NotImplementedError
-
-    def finish(self) -> Iterable[Any]:
-        if self._kept:
-            raise FrameError(f"the stream ended within a frame, after {len(self._kept)} {self._of()}")
-        return ()
-
-    def _of(self) -> str:
-        return "bytes of it"
-
-
 class Raw(Framing):
     """No frames: what the network brings, in the pieces in which it comes."""
 
     __slots__ = ()
 
     def decoder(self) -> Decoder:
-        return _RAW_DECODER
+        return Decoder()
 
     def encode(self, data: Any) -> bytes:
         return data if type(data) is bytes else _require_bytes(data)
 
 
-class _RawDecoder:
-    __slots__ = ()
-
-    def feed(self, data: bytes) -> Iterable[bytes]:
-        return (data,)
-
-    def finish(self) -> Iterable[bytes]:
-        return ()
-
-
-_RAW_DECODER = _RawDecoder()
 RAW = Raw()
 
 
@@ -143,11 +130,11 @@ class Lines(Framing):
         return _require_bytes(data) + self.delimiter
 
 
-class _LineDecoder(_Keeping):
+class _LineDecoder(_Cutter):
     __slots__ = ("_framing", "_searched")
 
     def __init__(self, framing: Lines) -> None:
-        super().__init__()
+        super().__init__(self._cut_lines)
         self._framing = framing
         # How far there is no delimiter: a long line that comes byte by byte is not searched from its start each time.
         self._searched = 0
@@ -158,8 +145,8 @@ class _LineDecoder(_Keeping):
             return (self._shown(data[: -len(delimiter)]),)
         return super().feed(data)
 
-    def _cut(self) -> Iterator[Any]:
-        framing, kept = self._framing, self._kept
+    def _cut_lines(self, kept: bytearray) -> Iterator[Any]:
+        framing = self._framing
         delimiter = framing.delimiter
         start = 0
         try:
@@ -204,7 +191,7 @@ class LengthPrefixed(Framing):
         self.max_size = min(_require_size("max_size", max_size), (1 << 8 * size) - 1)
 
     def decoder(self) -> Decoder:
-        return _LengthDecoder(self)
+        return _Cutter(self._cut)
 
     def encode(self, data: Any) -> bytes:
         frame = _require_bytes(data)
@@ -212,22 +199,13 @@ class LengthPrefixed(Framing):
             raise FrameTooLarge(len(frame), self.max_size)
         return len(frame).to_bytes(self.size, self.byteorder) + frame
 
-
-class _LengthDecoder(_Keeping):
-    __slots__ = ("_framing",)
-
-    def __init__(self, framing: LengthPrefixed) -> None:
-        super().__init__()
-        self._framing = framing
-
-    def _cut(self) -> Iterator[bytes]:
-        framing, kept = self._framing, self._kept
-        start, size = 0, framing.size
+    def _cut(self, kept: bytearray) -> Iterator[bytes]:
+        start, size = 0, self.size
         try:
             while len(kept) - start >= size:
-                length = int.from_bytes(kept[start : start + size], framing.byteorder)
-                if length > framing.max_size:
-                    raise FrameTooLarge(length, framing.max_size)
+                length = int.from_bytes(kept[start : start + size], self.byteorder)
+                if length > self.max_size:
+                    raise FrameTooLarge(length, self.max_size)
                 if len(kept) - start - size < length:
                     break
                 start += size + length
@@ -245,7 +223,7 @@ class Fixed(Framing):
         self.size = _require_size("size", size)
 
     def decoder(self) -> Decoder:
-        return _FixedDecoder(self.size)
+        return _Cutter(self._cut, f"of {self.size} bytes")
 
     def encode(self, data: Any) -> bytes:
         frame = _require_bytes(data)
@@ -253,26 +231,12 @@ class Fixed(Framing):
             raise FrameError(f"a frame has {self.size} bytes here, and not {len(frame)}")
         return frame
 
-
-class _FixedDecoder(_Keeping):
-    __slots__ = ("_size",)
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self._size = size
-
-    def feed(self, data: bytes) -> Iterable[bytes]:
-        return (data,) if not self._kept and len(data) == self._size else super().feed(data)
-
-    def _cut(self) -> list[bytes]:
-        size, kept = self._size, self._kept
+    def _cut(self, kept: bytearray) -> list[bytes]:
+        size = self.size
         whole = len(kept) - len(kept) % size
         frames = [bytes(kept[start : start + size]) for start in range(0, whole, size)]
         del kept[:whole]
         return frames
-
-    def _of(self) -> str:
-        return f"of {self._size} bytes"
 
 
 class Custom(Framing):
@@ -306,24 +270,15 @@ class Custom(Framing):
         self.max_size = _require_size("max_size", max_size)
 
     def decoder(self) -> Decoder:
-        return _CustomDecoder(self._decode, self.max_size)
+        return _Cutter(self._cut)
 
     def encode(self, data: Any) -> bytes:
         return _require_bytes(data if self._encode is None else self._encode(data))
 
-
-class _CustomDecoder(_Keeping):
-    __slots__ = ("_decode", "_max_size")
-
-    def __init__(self, decode: Callable[[bytearray], Iterable[Any]], max_size: int) -> None:
-        super().__init__()
-        self._decode = decode
-        self._max_size = max_size
-
-    def _cut(self) -> Iterator[Any]:
-        yield from self._decode(self._kept)
-        if len(self._kept) > self._max_size:
-            raise FrameTooLarge(len(self._kept), self._max_size)
+    def _cut(self, kept: bytearray) -> Iterator[Any]:
+        yield from self._decode(kept)
+        if len(kept) > self.max_size:
+            raise FrameTooLarge(len(kept), self.max_size)
 
 
 def framing_of(given: Any) -> Framing:
