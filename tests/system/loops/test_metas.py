@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Context, MailboxConfig
 from greenroom.errors import MetaCannotAsk
-from greenroom.meta import Exited, MetaProcess, Output, Port
+from greenroom.meta import Exited, MetaProcess, Output, Port, UdpServer
 from tests.conftest import Play
 from tests.gates import Event
 
@@ -70,6 +71,39 @@ def test_the_owner_of_a_source_may_live_on_any_loop_and_holds_it_up_when_its_mai
         assert system.dead_letters.count == 0
 
     Play("spread")(program)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_source_ends_with_an_owner_on_any_loop_and_on_a_thread_of_its_own(number: int) -> None:
+    async def program(system: ActorSystem) -> None:
+        def receive(ctx: Context, message: Any) -> Any:
+            server.append(Watched(owner=owners[number]))
+            return ctx.spawn_meta(server[0]), threading.get_ident()
+
+        server: list[Watched] = []
+        owners: list[ActorRef[Any, Any]] = [system.spawn(Echo) for _ in range(3)]
+        alias, thread = await system.spawn(receive).ask("a server")
+        await alias.inspect()
+        owners[number].stop()
+        await alias.terminated()
+        assert server[0].threads == [thread]
+
+    Play("spread")(program)
+
+
+class Watched(UdpServer):
+    """Notes on which thread it is told that its owner has ended."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.threads: list[int] = []
+        end = self._over.set
+
+        def note() -> None:
+            self.threads.append(threading.get_ident())
+            end()
+
+        self._over.set = note  # type: ignore[method-assign]
 
 
 class Owner(Actor[Any, None]):

@@ -1,4 +1,4 @@
-"""How a meta-process tells its owner what comes, holds the source up when the owner is slow, and ends with it."""
+"""The owner of a meta-process: how it is told what comes, and holds the source up while it is slow."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["Outlet", "OwnedProcess"]
 
 
 class OwnedProcess(MetaProcess):
-    """A meta-process of Greenroom's own that never blocks, and has an owner: its parent, unless it is given another."""
+    """A meta-process of Greenroom's own that never blocks. Its owner is its parent, unless it is given another."""
 
     _on_loop: ClassVar[bool] = True
     _owner: ActorRef | None = None
-    # Tells of the owner's end, if that is not the parent.
+    # Tells of the owner's end, unless the owner is the parent.
     _owner_end: OwnerEnd | None = None
 
     @property
@@ -38,11 +38,11 @@ class OwnedProcess(MetaProcess):
         return self._owner or self.parent
 
     def _end_with(self, owner: ActorRef, ended: Callable[[], object]) -> None:
-        """Have `ended` called when the owner, which is `owner` from now on, has ended."""
+        """Make `owner` the owner, and call `ended` when it has ended."""
         self._leave_owner()
         self._owner = owner
         if owner != self.parent:
-            self._owner_end = OwnerEnd(owner, ended)
+            self._owner_end = OwnerEnd(self._loop, owner, ended)
 
     def _leave_owner(self) -> None:
         owner_end, self._owner_end = self._owner_end, None
@@ -50,7 +50,7 @@ class OwnedProcess(MetaProcess):
             owner_end.cancel()
 
     def _tell_owner(self, message: object) -> None:
-        """Tell the owner now, or as soon as there is room."""
+        """Tell the owner, now or as soon as there is room."""
         cell = self._recipient()._cell
         if not cell.loop.admission.send_if_room(cell, message, self.id, Lane.DATA):
             _wait_in_line(cell, message, self.id)
@@ -74,29 +74,37 @@ class OwnedProcess(MetaProcess):
         raise NotImplementedError
 
 
-class OwnerEnd:
-    """Calls a function when an actor has ended for good, even while messages wait for it. On the loop's own thread."""
+class OwnerEnd(End):
+    """Calls a function on `loop` when the owner has ended, even while messages wait for it.
 
-    __slots__ = ("_call", "_waiter", "has_failed")
+    The owner may live on another loop.
+    """
 
-    def __init__(self, owner: ActorRef, call: Callable[[], object]) -> None:
-        # Whether it ended by an exception.
-        self.has_failed = False
+    __slots__ = ("_call", "_loop", "has_failed")
+
+    def __init__(self, loop: Loop, owner: ActorRef, call: Callable[[], object]) -> None:
+        super().__init__(owner._cell)
+        self._loop = loop
         self._call: Callable[[], object] | None = call
-        self._waiter = End(owner._cell)
-        self._waiter.finish = self._ended
-        self._waiter.begin()
+        # Whether the owner has ended by an exception.
+        self.has_failed = False
+        on_loop(self.cell, self.begin)
 
-    def _ended(self, result: object, cause: BaseException | None) -> None:
-        self.has_failed = isinstance(result, ExitReason) and result.cause is not None
+    def ended(self, reason: ExitReason) -> None:
+        if self.cell.loop is self._loop:
+            self._tell(reason)
+        else:
+            self._loop.inbound.post_back(None, partial(self._tell, reason))
+
+    def _tell(self, reason: ExitReason) -> None:
+        self.has_failed = reason.cause is not None
         call, self._call = self._call, None
         if call is not None:
             call()
 
     def cancel(self) -> None:
-        if self._call is not None:
-            self._call = None
-            self._waiter.leave()
+        self._call = None
+        on_loop(self.cell, self.leave)
 
 
 def _wait_in_line(owner: Cell, message: object, sender: Alias) -> None:
@@ -105,7 +113,10 @@ def _wait_in_line(owner: Cell, message: object, sender: Alias) -> None:
 
 
 class Outlet:
-    """What a source is to its owner. All its methods are for the loop's own thread. A subclass says how to pause."""
+    """Tells an owner what comes from a source, which it pauses meanwhile if the owner has no room.
+
+    All methods are for the loop's own thread.
+    """
 
     __slots__ = ("_loop", "_owner", "_pending", "_waiter", "alias", "holds")
 
@@ -114,22 +125,22 @@ class Outlet:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._owner: Cell | None = None
-        # What waits for room in the owner's mailbox, or for an owner; None while nothing does.
+        # Messages that wait for room in the owner's mailbox, or for an owner; None while the owner has all.
         self._pending: deque[object] | None = None
         self._waiter: Waiter | None = None
-        # Whether it waits for an owner.
+        # Whether messages wait for an owner.
         self.holds = False
 
     def _pause(self) -> None:
-        """Have the source wait."""
+        """Pause the source."""
         raise NotImplementedError
 
     def _resume(self) -> None:
-        """Have the source go on: all has been told."""
+        """Have the source go on: the owner has all messages."""
         raise NotImplementedError
 
     def hand_over(self, owner: ActorRef) -> None:
-        """Tell `owner` what waits, and what comes from now on."""
+        """Make `owner` the owner of what waits, and of what comes from now on."""
         self._leave_line()
         self._owner = owner._cell
         self.holds = False
@@ -137,7 +148,7 @@ class Outlet:
             self._deliver_pending()
 
     def hold(self) -> None:
-        """Tell nothing more until there is another owner."""
+        """Hold messages back until there is another owner."""
         self.holds = True
         self._pause()
         if self._pending is None:
@@ -181,7 +192,7 @@ class Outlet:
         on_loop(owner, partial(owner.loop.admission.wait_for_room, owner, waiter))
 
     def _let_in(self, waiter: Waiter) -> None:
-        """What waited for room is in the owner's mailbox, or nowhere."""
+        """The message that waited for room is in the owner's mailbox, or refused."""
         if waiter is self._waiter:
             self._waiter = None
             if self._pending:
@@ -201,18 +212,18 @@ class Outlet:
         return self._owner is not None and not self._owner.closed
 
     def leave(self) -> None:
-        """End; what waits is told as soon as there is room."""
+        """Leave the owner, which is told what waits as soon as it has room."""
         owner, waiter = self._owner, self._waiter
         pending: deque[object] = self._pending or deque()
         self._owner = self._waiter = self._pending = None
         if waiter is not None:
-            pending.popleft()  # which it brings: it stays in line, before the others
+            pending.popleft()  # the waiter has this one, and stays in line before the others
         for message in pending:
             if owner is not None:
                 _wait_in_line(owner, message, self.alias)
 
     def give_up(self) -> None:
-        """End; what waits is a dead letter."""
+        """Leave the owner, and make dead letters of what waits."""
         self._leave_line()
         pending, self._pending = self._pending, None
         owner = None if self._owner is None else self._owner.shown()
