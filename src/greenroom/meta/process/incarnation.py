@@ -1,4 +1,4 @@
-"""One incarnation of a meta-process, and the actor that it is to the runtime: its callbacks called, and its end."""
+"""One incarnation of a meta-process, and the actor that it is to the runtime: calls its callbacks, and ends it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import AlreadyReplied
 from greenroom.exits import NORMAL, SHUTDOWN, ExitReason
 from greenroom.meta.process.options import MetaState
-from greenroom.meta.process.reader import Reader, ReaderStopped, TaskReader, ThreadReader, Waits, close_held, shut_down
+from greenroom.meta.process.reader import ReaderStopped, TaskReader, ThreadReader, Waits, close_held, shut_down
 from greenroom.runtimelog import RuntimeLog
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class Incarnation:
         self.meta = meta
         self.callbacks = callbacks
         self.initialised = False
-        self.reader: Reader | None = None
+        self.reader: TaskReader | ThreadReader | None = None
         self.waits = Waits()
-        # Whether a thread runs a handler of it; one that was abandoned still does.
+        # Whether a thread runs a handler. One that was abandoned still does.
         self._handles = False
         self._has_ended = False
-        # The work of a thread that has been told how to be broken off in it.
+        # The hand-off of the last thread that was told how to break a handler off.
         self._handoff: object = None
-        # The sender of the message that is handled, or was last: a ref, None or a receipt.
+        # The sender of the last message: a ref, None or a receipt.
         self._receipt: object = None
         meta._send_lane = options.send_lane
         meta._compression = options.compression
@@ -75,7 +75,7 @@ class Incarnation:
             self.initialised = True
             result = self.meta.init()
             if isawaitable(result):
-                getattr(result, "close", lambda: None)()
+                close_unawaited(result)
 
     def begin(self) -> None:
         if self.callbacks.reads:
@@ -90,7 +90,7 @@ class Incarnation:
         return self.waits.is_over
 
     def stall(self, stalls: bool) -> None:
-        """Let data messages wait, or no longer. Orders and the other lanes are not held up."""
+        """Hold data messages up, or no longer. Orders and the other lanes are never held up."""
         cell = self.ctx.cell
         resting = cell.loop.host.resting
         if stalls:
@@ -194,7 +194,7 @@ class Incarnation:
             life.request_failure(self.ctx.cell, error, why="because its start() raised")
 
     def end_unstarted(self, reason: ExitReason, *, awaits: bool) -> Awaitable[object] | None:
-        """End what has not started; with `awaits`, what the caller has to await, if anything."""
+        """End what has not started. With `awaits`, returns what the caller has to await, if anything."""
         self._stop()
         self.meta._state = MetaState.TERMINATED
         result = self._attempt_terminate(reason)
@@ -215,7 +215,7 @@ class Incarnation:
         self.close_what_is_left()
 
     def close_what_is_left(self) -> None:
-        """Close what the meta-process holds, if it has ended and no thread is at work on that."""
+        """Close what the meta-process holds, if it has ended and no thread uses that."""
         if self._has_ended and not self._handles and (self.reader is None or self.reader.has_returned):
             close_held(self.meta)
 
@@ -229,9 +229,9 @@ class Incarnation:
             self._let_go()
 
     def end(self, reason: ExitReason, call: Call | None) -> Awaitable[object] | None:
-        """Break off the reader, and terminate; what is still to be awaited, if something is.
+        """Break off the reader, and terminate. Returns what is still to be awaited, if anything.
 
-        `call` has a function called where it may block; None if nothing of the meta-process blocks.
+        `call` calls a function where that may block; None if nothing of the meta-process blocks.
         """
         self._stop()
         begun = None
@@ -265,7 +265,7 @@ class Incarnation:
                         self._say_terminate_raised()
                 is_done = True
             except asyncio.CancelledError:
-                has_time = False  # who cancels this has said so
+                has_time = False  # the time is up
             if reader is not None and not (has_time and await reader.leave(deadline)):
                 await reader.leave(min(deadline, aio.time() + TIME_TO_LEAVE))
         finally:
@@ -291,7 +291,7 @@ class Incarnation:
 
 
 class MetaActor(Actor[Any, Any]):
-    """A meta-process as the runtime has it."""
+    """A meta-process as the runtime sees it."""
 
     __slots__ = ("_factory", "_incarnation")
 
@@ -301,7 +301,6 @@ class MetaActor(Actor[Any, Any]):
         self._factory = factory
 
     def _reason(self) -> ExitReason:
-        """Why it ends, or is restarted."""
         if self.ctx.reason is not None:
             return self.ctx.reason
         extras = self.ctx.extras
@@ -312,12 +311,11 @@ class MetaActor(Actor[Any, Any]):
         return self._incarnation.handle(message)
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
-        shown: Mapping[str, Any] = self._incarnation.meta.inspect(*items)
-        return shown
+        return self._incarnation.meta.inspect(*items)
 
 
 class LoopMeta(MetaActor):
-    """One whose callbacks never block, and run on the system's own thread."""
+    """A meta-process whose callbacks never block: they run on the loop's thread."""
 
     __slots__ = ()
     __greenroom_stays_on_loop__: ClassVar[bool] = True
@@ -338,13 +336,13 @@ class LoopMeta(MetaActor):
 
 
 class PoolMeta(MetaActor):
-    """One whose callbacks may block: they run on a thread of the pool; what is `async` here, on the system's own."""
+    """A meta-process whose callbacks may block: they run on a thread of the pool, and hooks here on the loop's."""
 
     __slots__ = ()
 
     async def _call(self, function: Callable[..., object], *arguments: object) -> object:
         executor = self.ctx.ensure_extras().executor
-        if executor is None:  # where threads are not real, there are none
+        if executor is None:  # a simulation has no threads
             return function(*arguments)
         return await executor.call(self.ctx.cell, function, arguments, True)
 

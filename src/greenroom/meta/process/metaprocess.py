@@ -1,4 +1,4 @@
-"""`MetaProcess`: what users subclass to do blocking work beside an actor; and how one is spawned."""
+"""`MetaProcess`, which users subclass to do blocking work beside an actor, and how one is spawned."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ class MetaProcess:
     def`: then they run on the system's event loop, and take no thread.
     """
 
-    # Whether the handlers run on the system's event loop although they are plain functions: they never block.
+    # True if the plain handlers never block: they run on the system's event loop.
     _on_loop: ClassVar[bool] = False
-    # What it is called after, if that is not its class.
+    # Named after this, if not after its class.
     _label: ClassVar[str | None] = None
-    # None until it is spawned.
+    # None until spawned.
     _incarnation: Incarnation | None = None
     _state: MetaState = MetaState.SLEEP
     _send_lane: Lane = Lane.DATA
@@ -130,17 +130,17 @@ class MetaProcess:
     # -- further callbacks, of the runtime's own meta-processes
 
     def _give_up(self) -> None:
-        """Let go of what must not be left behind: `terminate` has failed, or not come to its end."""
+        """Release what must not be left behind: `terminate` has failed, or not come to its end."""
 
     def _prepare(self) -> object:
-        """Called before it has started, and awaited if it can be; only on the loop."""
+        """Called on the loop before the meta-process has started, and awaited if awaitable."""
 
     def _is_unready(self) -> bool:
-        """Whether messages have to wait until it is connected, say."""
+        """True if messages have to wait until it is connected, say."""
         return False
 
     def _before_children_end(self) -> None:
-        """Called when it is to end, and those below it next."""
+        """Called before the meta-processes below it end."""
 
     # -- what it can find out and do, from either thread
 
@@ -206,15 +206,18 @@ class MetaProcess:
 
     @property
     def stopping(self) -> bool:
-        """Whether it is to end: a `start()` that does not block for long looks here."""
+        """True if the meta-process is to end. A `start()` that does not block for long looks here."""
         return self._incarnation is not None and self._incarnation.is_stopping
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Block until it is to end, for at most `seconds`; whether it is. For a plain `start()`, instead of `sleep`."""
+        """Block until the meta-process is to end, for at most `seconds`; True if it is.
+
+        For a plain `start()`, instead of `sleep`.
+        """
         return self._spawned("`wait()`").waits.wait_for_end(seconds)
 
     def wait_readable(self, fd: FileDescriptorLike, seconds: float | None = None) -> bool:
-        """Block until `fd` can be read from, or accepts, for at most `seconds`; whether it can.
+        """Block until `fd` can be read from, or accepts, for at most `seconds`; True if it can.
 
         For a plain `start()`, before it reads from a pipe, a terminal or a device. When the meta-process is to end,
         this raises `ReaderStopped`; let it out of `start()`, it is no failure. `fd` is a number, or has a `fileno()`.
@@ -222,7 +225,7 @@ class MetaProcess:
         return self._spawned("`wait_readable()`").waits.wait_for_fd(fd, select.POLLIN, seconds)
 
     def wait_writable(self, fd: FileDescriptorLike, seconds: float | None = None) -> bool:
-        """Block until `fd` can be written to, for at most `seconds`; whether it can. See `wait_readable`."""
+        """Block until `fd` can be written to, for at most `seconds`; True if it can. See `wait_readable`."""
         return self._spawned("`wait_writable()`").waits.wait_for_fd(fd, select.POLLOUT, seconds)
 
     @property
@@ -290,13 +293,13 @@ class MetaProcess:
         return spawn_meta(self, parent, options, factory)
 
 
+# Called with the meta-process, the message, and its sender.
 Handle = Callable[[MetaProcess, object, object], object]
-"""Called with the meta-process, the message, and its sender."""
 _HANDLERS = ("handle_message", "handle_call", "terminate", "inspect")
 
 
 class Callbacks:
-    """Which callbacks a class has, how they are called, and where they run; found out once."""
+    """Which callbacks a class has, how they are called, and where they run. Made once per class."""
 
     __slots__ = ("handle_call", "handle_message", "on_loop", "own_code", "reads", "reads_async")
 
@@ -321,10 +324,9 @@ class Callbacks:
         self.reads_async = iscoroutinefunction(cls.start)
         self.handle_message: Handle = _with_sender(cls, "handle_message")
         self.handle_call: Handle = _with_sender(cls, "handle_call")
-        # Whether a handler may block: then it gets a thread while it runs.
+        # A handler that may block gets a thread while it runs.
         blocks = any(has(name) and not iscoroutinefunction(getattr(cls, name)) for name in _HANDLERS)
         self.on_loop = cls._on_loop or not blocks
-        # Whether some of it is not the runtime's own.
         self.own_code = not cls.__module__.startswith("greenroom.meta.")
 
 
@@ -337,7 +339,7 @@ def callbacks_of(cls: type[MetaProcess]) -> Callbacks:
 
 
 def _parameters(cls: type, name: str) -> list[str] | None:
-    """What a method takes after `self`; None if that cannot be told, or is anything."""
+    """The required parameters of a method after `self`; None if it takes any, or has no signature."""
     try:
         parameters = list(inspect.signature(getattr(cls, name)).parameters.values())
     except (TypeError, ValueError):
@@ -380,18 +382,18 @@ def _with_sender(cls: type, name: str) -> Handle:
 
 
 class MetaFactory:
-    """Makes the incarnations of a meta-process: the first of what was spawned, later ones of what a function makes."""
+    """Has the incarnations of a meta-process: first the one spawned, then those that the user's function makes."""
 
     __slots__ = ("_current", "_factory", "_first", "_options", "is_ready")
 
     def __init__(self, first: Incarnation, factory: Callable[[], MetaProcess] | None, options: MetaOptions) -> None:
-        # One or none. In a list, for two threads may want it, and only one of them must get it.
+        # One or none. In a list, for `pop()` gives it to one of two threads only.
         self._first = [first]
         self._factory = factory
-        # The incarnation that lives, or was the last to.
+        # The last incarnation that has started.
         self._current: Incarnation | None = None
         self._options = options
-        # Whether the first is initialised, and has to be ended even if it never starts.
+        # Whether the first is initialised: then it has to be ended even if it never starts.
         self.is_ready = False
 
     def next_incarnation(self, ctx: Context) -> Incarnation:
@@ -411,7 +413,7 @@ class MetaFactory:
             self._current.give_up()
 
     def end_unstarted(self, reason: ExitReason, *, awaits: bool = True) -> Awaitable[object] | None:
-        """End what was spawned and has not started: what is still to be awaited, if something is."""
+        """End what was spawned and has not started. Returns what is still to be awaited, if anything."""
         if self.is_ready:
             with suppress(IndexError):
                 return self._first.pop().end_unstarted(reason, awaits=awaits)
@@ -432,7 +434,7 @@ def spawn_meta(
     options: MetaOptions | None = None,
     factory: Callable[[], MetaProcess] | None = None,
 ) -> Alias:
-    """Bring up `meta` as a child of the actor whose context is `parent`: `init` is called here, and then it starts."""
+    """Spawn `meta` as a child of the actor whose context is `parent`: call `init` here, and then start it."""
     if options is None:
         options = MetaOptions()
     elif not isinstance(options, MetaOptions):

@@ -19,10 +19,10 @@ STOPS = Supervision(Directive.STOP)
 
 
 class MetaState(Enum):
-    """What a meta-process does at present, besides reading."""
+    """The state of a meta-process, apart from its reader."""
 
     SLEEP = "asleep"
-    """No handler of it runs. Its reader may."""
+    """No handler runs. The reader may."""
     RUNNING = "running"
     """A handler runs, beside the reader."""
     TERMINATED = "terminated"
@@ -31,7 +31,7 @@ class MetaState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """Whether and how large messages are compressed on their way to another node.
+    """How large messages are compressed on their way to another node.
 
     Between actors of one machine nothing is compressed: messages pass by reference, or over a local socket.
     """
@@ -53,24 +53,24 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class MetaOptions:
-    """What a meta-process has, if not the defaults: the second argument of `ctx.spawn_meta`.
+    """Options of a meta-process: the second argument of `ctx.spawn_meta`.
 
     >>> MetaOptions(name="listener", send_lane=Lane.CONTROL).name
     'listener'
     """
 
     name: str | None = None
-    """What it is called below its parent. Without one, it is called after its class and a number."""
+    """Its name below its parent. By default its class and a number."""
     mailbox: MailboxConfig | None = None
     send_lane: Lane = Lane.DATA
     """The lane of what it sends, unless the call names another."""
     compression: Compression = field(default_factory=Compression)
     env: Mapping[str, Any] | None = None
-    """What it finds in `self.env`, besides what its parent has there."""
+    """Variables for `self.env`, besides those of its parent."""
     stop_timeout: float | None = None
     """Seconds that its handler has to return when it is to end; by default the system's `stop_timeout`."""
     supervision: Supervision = STOPS
-    """What becomes of it when it fails. A restart needs `spawn_meta` to be given a function that makes it."""
+    """What happens when it fails. To restart it, `spawn_meta` needs a function that makes it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "send_lane", as_lane(self.send_lane))

@@ -1,4 +1,4 @@
-"""What runs the `start` of a meta-process, a thread of its own or a task of the event loop, and how that is ended.
+"""Runs the `start` of a meta-process on a thread of its own, or as a task of the event loop, and ends it.
 
 Python cannot interrupt a thread that is blocked in a system call. So a thread that waits for a descriptor polls a pipe
 too, which is made for that wait alone: no other descriptor is ever written to, replaced or closed.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from greenroom.meta.process.incarnation import Incarnation
 
-__all__ = ["Reader", "ReaderStopped", "TaskReader", "ThreadReader", "Waits", "close_held", "shut_down"]
+__all__ = ["ReaderStopped", "TaskReader", "ThreadReader", "Waits", "close_held", "shut_down"]
 
 BETWEEN_ATTEMPTS = 0.03
 _lock = threading.Lock()
@@ -39,17 +39,17 @@ class ReaderStopped(BaseException):
 
 
 class Waits:
-    """What the threads of one meta-process wait in. Any thread may call any of this."""
+    """Where the threads of one meta-process wait. Any thread may call any of this."""
 
     __slots__ = ("_event", "_wakers", "is_over", "is_used")
 
     def __init__(self) -> None:
         # Invariant: all of these are written under _lock
         self._event: threading.Event | None = None
-        # What wakes those that wait for descriptors: the writing end of the pipe that each of them polls too.
+        # The writing ends of the pipes that wake those who wait for descriptors.
         self._wakers: tuple[int, ...] = ()
         self.is_over = False
-        # Whether a thread has ever waited here: that one leaves by itself.
+        # Whether a thread has ever waited here. Such a thread leaves by itself.
         self.is_used = False
 
     def end(self) -> None:
@@ -62,7 +62,7 @@ class Waits:
                 os.write(waker, b"\0")
 
     def wait_for_end(self, seconds: float | None) -> bool:
-        """Block until the end, for at most `seconds`; whether it has come."""
+        """Block until the end, for at most `seconds`; True if it has come."""
         with _lock:
             self.is_used = True
             if self._event is None:
@@ -72,7 +72,7 @@ class Waits:
         return self._event.wait(seconds)
 
     def wait_for_fd(self, fd: FileDescriptorLike, events: int, seconds: float | None) -> bool:
-        """Block until one of the `events` of a poll has come, for at most `seconds`; whether one has."""
+        """Block until one of the `events` of a poll has come, for at most `seconds`; True if one has."""
         timeout = None if seconds is None else math.ceil(1000 * max(seconds, 0.0))
         number = fd if isinstance(fd, int) else fd.fileno()
         os.fstat(number)  # raises if it is closed; else the pipe could become what it waits for
@@ -100,7 +100,7 @@ class Waits:
 
 
 class Reader:
-    """Runs one `start`, from `begin` until it is `over`. All its methods are for the loop's own thread."""
+    """Runs one `start`, until it is `over`. All its methods are for the loop's own thread."""
 
     __slots__ = ("_incarnation", "_waiter", "has_returned", "over")
 
@@ -111,20 +111,14 @@ class Reader:
         self.has_returned = False
         self.over = False
 
-    def begin(self) -> None:
-        raise NotImplementedError
-
     def break_off(self) -> bool:
-        """End what `start` waits for; whether there was something to end."""
-        raise NotImplementedError
-
-    def stack(self) -> str:
+        """End what `start` waits for; False if there was nothing to end."""
         raise NotImplementedError
 
     async def leave(self, until: float) -> bool:
         """Return when `start` is over, or at `until`; False if the waiting itself was cancelled meanwhile.
 
-        `start` is broken off now and then, for it may wait for something else by now.
+        `start` is broken off again and again, for it may wait for something else by now.
         """
         aio = asyncio.get_running_loop()
         try:
@@ -177,7 +171,7 @@ class ThreadReader(Reader):
         self._ended(error)
 
     def break_off(self) -> bool:
-        # What waits by the means of its meta-process ends by itself.
+        # What waits in `wait_readable()` and its like ends by itself.
         return shut_down(self._incarnation.meta)
 
     def stack(self) -> str:
@@ -220,8 +214,9 @@ class TaskReader(Reader):
 
 
 def shut_down(meta: object) -> bool:
-    """Shut down the sockets among the attributes of `meta`, also those in lists: that wakes all who read, write, accept
-    or poll there. Whether there is one.
+    """Shut down the sockets among the attributes of `meta`, also those in lists; False if there are none.
+
+    That wakes all threads that read, write, accept or poll there.
     """
     found = False
     for thing in _parts(meta):
