@@ -1,7 +1,4 @@
-"""What carries the bytes of a meta-process: sockets and processes of the machine, or what a simulation has instead.
-
-Only here is it decided which. Both kinds are used in the same way.
-"""
+"""Sockets and programs for meta-processes: those of the machine, or of a simulation. Only here is it decided which."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.meta.ports.program import Program
 from greenroom.meta.simulated.network import SimulatedListener, SimulatedPackets, network_of
 from greenroom.meta.simulated.program import SimulatedProgram, programs_of
-from greenroom.meta.sockets.listener import Listener
-from greenroom.meta.sockets.packets import Packets
+from greenroom.meta.sockets.bound import Listener, Packets
 
 if TYPE_CHECKING:
     import socket
@@ -29,13 +25,13 @@ Address = tuple[str, int] | str
 def bind(
     loop: Loop, where: Address, make_socket: Callable[[], socket.socket], backlog: int
 ) -> Listener | SimulatedListener:
-    """Bind `where`, in the machine's network with the socket that `make_socket()` returns. It is not opened yet."""
+    """Bind `where`, on the machine with the socket that `make_socket()` returns. No connection is taken yet."""
     network = network_of(loop)
     return Listener(make_socket(), where, backlog) if network is None else SimulatedListener(network, where)
 
 
 async def connect(loop: Loop, where: Address, make: Callable[[], Any], tls: dict[str, Any]) -> None:
-    """Connect to `where`; `make()` is the protocol. `tls` has asyncio's options for a secured connection."""
+    """Connect to `where`, with `make()` as the protocol. `tls` has asyncio's options for a secured connection."""
     network = network_of(loop)
     if network is not None:
         await network.connect(where, make)
@@ -52,7 +48,7 @@ def bind_packets(
     received: Callable[[bytes, Any], object],
     failed: Callable[[Exception], object],
 ) -> Packets | SimulatedPackets:
-    """Bind `where` for UDP packets, which are `received` with the address that they come from."""
+    """Bind `where` for UDP packets. `received` is called with each, and the address that it comes from."""
     network = network_of(loop)
     return Packets(make_socket(), received, failed) if network is None else SimulatedPackets(network, where, received)
 

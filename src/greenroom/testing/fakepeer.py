@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.ref import Alias
 from greenroom.errors import BadArgument, ConfigError
-from greenroom.meta.simulated.network import LinkFaults, Network, SimulatedTransport, network_of
+from greenroom.meta.simulated.network import LinkFaults, Network, SimulatedListener, SimulatedTransport, network_of
 from greenroom.meta.simulated.program import Programs, SimulatedProgram, programs_of
 from greenroom.validation import require_instance, require_seconds
 
@@ -91,8 +91,7 @@ class FakePeer:
             task.add_done_callback(self._scripts.discard)
             return connection
 
-        self._network.bind_stream(address)
-        self._network.listen(address, take, self._faults)
+        SimulatedListener(self._network, address).listen(take, self._faults)
 
     async def _run(self, script: Callable[[FakeConnection], Awaitable[object]], connection: FakeConnection) -> None:
         try:
@@ -104,7 +103,9 @@ class FakePeer:
 
     def stop_listening(self, address: Any) -> None:
         """Take no more connections: clients are refused."""
-        self._network.stop_listening(address)
+        listener = self._network.listeners.get(address)
+        if listener is not None:
+            listener.close()
 
     def program(self, command: str, script: Callable[[FakeProgram], Awaitable[int | None]]) -> None:
         """Have each `Port(["command", ...])` run `script(program)`, where there would be a process.

@@ -1,7 +1,7 @@
-"""The network of a simulated system, in memory: who listens where, with the delays and the cut-offs of a network.
+"""The network of a simulated system, in memory, with the delays and the cut-offs of a network.
 
-Each end of a stream is a transport, as asyncio's are: the protocols on both sides cannot tell the difference. What
-happens when is decided by the simulation's own clock and random numbers, so a seed replays it.
+Each end of a stream is a transport of asyncio's kind: protocols cannot tell the difference. The simulation's own clock
+and random numbers decide what happens when, so a seed replays it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _WHERE = "_simulated"
 
 
 def one_per_system(loop: Loop, make: Callable[[Loop], T]) -> T | None:
-    """What `make(loop)` has made for the system of `loop`, or makes now; None for a system that is not simulated.
+    """The one `make(loop)` of the system of `loop`; None for a system that is not simulated.
 
-    The system itself holds what was made: that refers to the system, and would keep it alive if held elsewhere.
+    The system itself holds it: it refers to the system, and would keep it alive if held elsewhere.
     """
     if loop.world.is_real:
         return None
@@ -47,18 +47,18 @@ def one_per_system(loop: Loop, make: Callable[[Loop], T]) -> T | None:
 
 @dataclass(frozen=True, slots=True)
 class LinkFaults:
-    """What a network does to a stream."""
+    """The faults of a stream."""
 
     delay: tuple[float, float] = (0.0, 0.0)
     """Seconds that each piece takes, at least and at most."""
     split: bool = False
-    """Whether pieces come apart on the way."""
+    """Cut pieces apart on the way."""
     cut: float = 0.0
-    """How likely it is, for each piece, that the connection breaks instead."""
+    """The probability, for each piece, that the connection breaks instead."""
 
 
 class Line:
-    """One direction of a stream: what is sent comes apart, takes its time, and may break it, as the seed has it."""
+    """Applies faults to one direction of a stream, as the seed decides."""
 
     def __init__(self, loop: Loop, faults: LinkFaults) -> None:
         self._loop = loop
@@ -78,7 +78,7 @@ class Line:
         return [*pieces, data]
 
     def send(self, arrive: Callable[[], object]) -> None:
-        """Have `arrive` called when the next piece is there, after those that were sent before it."""
+        """Call `arrive` when the next piece arrives, after those that were sent before it."""
         low, high = self._faults.delay
         delay = low + (high - low) * self._random.random() if high > low else low
         now = self._loop.now()
@@ -86,7 +86,7 @@ class Line:
         self._loop.call_later(self._due - now, arrive)
 
     def breaks(self) -> bool:
-        """Whether the stream breaks at the next piece."""
+        """True if the stream breaks at the next piece."""
         return self._faults.cut > 0 and self._random.random() < self._faults.cut
 
 
@@ -99,10 +99,10 @@ class SimulatedTransport(asyncio.Transport):
         self._line = Line(loop, faults)
         self._protocol = protocol
         self._other: SimulatedTransport | None = None
-        # What is on its way to the other end, or waits there to be read: None is the end of the stream.
+        # Pieces that the other end has not got; None is the end of the stream.
         self._in_flight: deque[bytes | None] = deque()
         self._unread = 0
-        # How many of them have arrived while the other end was paused.
+        # The number of pieces that arrived while the other end was paused.
         self._held = 0
         self._high = 65_536
         self._is_paused = False
@@ -112,9 +112,6 @@ class SimulatedTransport(asyncio.Transport):
         self._has_ended = False
 
     # -- what asyncio's transports have
-
-    def get_protocol(self) -> Any:
-        return self._protocol
 
     def set_protocol(self, protocol: Any) -> None:
         self._protocol = protocol
@@ -144,7 +141,6 @@ class SimulatedTransport(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """Write no more; the other side sees the end of the stream."""
         if not self._has_ended and not self._is_over:
             self._has_ended = True
             self._in_flight.append(None)
@@ -162,14 +158,12 @@ class SimulatedTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """Close when all is sent."""
         if not self._is_closing:
             self._is_closing = True
             self.write_eof()
             self._end_if_flushed()
 
     def abort(self) -> None:
-        """Close at once; what is on its way is lost."""
         self._is_closing = True
         self._lose(None)
         other = self._other
@@ -183,7 +177,7 @@ class SimulatedTransport(asyncio.Transport):
     def _deliver(self) -> None:
         other = self._other
         if other is None or other._is_over:
-            self._in_flight.clear()  # there is no other side
+            self._in_flight.clear()
         if not self._in_flight or other is None:
             self._end_if_flushed()
             return
@@ -206,7 +200,7 @@ class SimulatedTransport(asyncio.Transport):
         self._end_if_flushed()
 
     def cut(self) -> None:
-        """The network breaks: both sides lose the connection, and what is on its way."""
+        """Break the connection: both sides lose it, and what is on its way."""
         error = ConnectionResetError("the network broke")
         for end in (self, self._other):
             if end is not None:
@@ -227,68 +221,36 @@ class SimulatedTransport(asyncio.Transport):
 NO_FAULTS = LinkFaults()
 
 
-class _Listening:
-    """An address that is bound."""
-
-    def __init__(self) -> None:
-        self.make: Callable[[], Any] | None = None
-        self.faults = NO_FAULTS
-        self.changed = asyncio.Event()
-
-
 class Network:
-    """Where connections are made in a simulation: between meta-processes, and with the peers of a test."""
+    """Connects the meta-processes of a simulation, with one another and with the peers of a test."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._ports = count(49_152)
-        # Who listens where; one that is bound takes connections when it is open.
-        self._listeners: dict[Any, _Listening] = {}
+        self.listeners: dict[Any, SimulatedListener] = {}
         self._sockets: dict[Any, Callable[[bytes, Any], object]] = {}
 
     def address_for(self, host: str, port: int) -> tuple[str, int]:
-        """An address to listen on; port 0 is any that is free."""
+        """The address to listen on; for port 0, with a free port."""
         return host, port or next(self._ports)
-
-    # -- streams
-
-    def bind_stream(self, address: Any) -> None:
-        """Have connections to `address` wait for `listen`, as those in a socket's backlog do."""
-        if address in self._listeners:
-            raise OSError(errno.EADDRINUSE, f"somebody listens on {address} already")
-        self._listeners[address] = _Listening()
-
-    def listen(self, address: Any, make: Callable[[], Any], faults: LinkFaults = NO_FAULTS) -> None:
-        """Have `make()` be the protocol of each connection to `address`, which is bound."""
-        listening = self._listeners[address]
-        listening.make, listening.faults = make, faults
-        listening.changed.set()
-
-    def stop_listening(self, address: Any) -> None:
-        listening = self._listeners.pop(address, None)
-        if listening is not None:
-            listening.make = None
-            listening.changed.set()
 
     async def connect(
         self, address: Any, make: Callable[[], Any], faults: LinkFaults | None = None
     ) -> SimulatedTransport:
-        """Connect to `address`; the transport of the near end."""
-        listening = self._listeners.get(address)
-        if listening is not None:
-            await listening.changed.wait()
-        if listening is None or listening.make is None:
+        """Connect to `address`. Returns the transport of the near end."""
+        listener = self.listeners.get(address)
+        if listener is not None:
+            await listener.changed.wait()
+        if listener is None or listener.make is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {address}")
         near = ("127.0.0.1", next(self._ports)) if isinstance(address, tuple) else ""
-        chosen = listening.faults if faults is None else faults
+        chosen = listener.faults if faults is None else faults
         client = SimulatedTransport(self._loop, chosen, make(), address, near)
-        server = SimulatedTransport(self._loop, chosen, listening.make(), near, address)
+        server = SimulatedTransport(self._loop, chosen, listener.make(), near, address)
         client._other, server._other = server, client
         server._protocol.connection_made(server)
         client._protocol.connection_made(client)
         return client
-
-    # -- packets
 
     def bind(self, address: Any, receive: Callable[[bytes, Any], object]) -> None:
         if address in self._sockets:
@@ -299,7 +261,7 @@ class Network:
         self._sockets.pop(address, None)
 
     def send(self, data: bytes, to: Any, sender: Any) -> None:
-        """Send a packet; if nothing is bound there, it is lost, as packets are."""
+        """Send a packet. Without a receiver, it is lost."""
 
         def arrive() -> None:
             receive = self._sockets.get(to)
@@ -310,21 +272,35 @@ class Network:
 
 
 class SimulatedListener:
-    """Takes connections at an address of a simulated network; as `sockets.listener.Listener` does at a socket."""
+    """Takes connections at an address of a simulated network; as `sockets.bound.Listener` does at a socket.
+
+    Until it is open, connections wait, as those in a socket's backlog do.
+    """
 
     unsecured = 0
 
     def __init__(self, network: Network, where: tuple[str, int] | str) -> None:
         self._network = network
         self.address: Any = where if isinstance(where, str) else network.address_for(*where)
+        if self.address in network.listeners:
+            raise OSError(errno.EADDRINUSE, f"somebody listens on {self.address} already")
+        network.listeners[self.address] = self
         self._is_closed = False
-        network.bind_stream(self.address)
+        # The protocol of each connection; None while it is not open.
+        self.make: Callable[[], Any] | None = None
+        self.faults = NO_FAULTS
+        # Set when it is open, or closed.
+        self.changed = asyncio.Event()
 
     async def open(
         self, make: Callable[[], Any], tls: object, handshake_timeout: float, may_take: Callable[[], bool]
     ) -> None:
+        self.listen(make)
+
+    def listen(self, make: Callable[[], Any], faults: LinkFaults = NO_FAULTS) -> None:
         if not self._is_closed:
-            self._network.listen(self.address, make)
+            self.make, self.faults = make, faults
+            self.changed.set()
 
     def made(self, protocol: object) -> None:
         """A connection is up, which took no time."""
@@ -332,11 +308,13 @@ class SimulatedListener:
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._network.stop_listening(self.address)
+            del self._network.listeners[self.address]
+            self.make = None
+            self.changed.set()
 
 
 class SimulatedPackets:
-    """Sends and receives packets at an address of a simulated network; as `sockets.packets.Packets` at a socket."""
+    """Sends and receives packets at an address of a simulated network; as `sockets.bound.Packets` at a socket."""
 
     def __init__(self, network: Network, where: tuple[str, int], received: Callable[[bytes, Any], object]) -> None:
         self._network = network

@@ -26,7 +26,7 @@ __all__ = ["TcpClient", "UnixClient"]
 
 MOST_UNSENT = 1024
 """Writes that are kept while there is no connection; further ones wait in the mailbox."""
-# Why a connection ends that is not made again.
+# After these reasons, a client does not connect again.
 _WANTED = frozenset({"closed", "stopped", "owner ended"})
 
 
@@ -83,7 +83,7 @@ class TcpClient(TcpConnection):
         self._max_attempts = max_attempts
         self._attempts = 0
         self._last_delay = 0.0
-        # What is written while there is no connection.
+        # Writes that wait for a connection.
         self._unsent: deque[tuple[Write, Reply | None]] = deque()
 
     async def start(self) -> None:
@@ -100,7 +100,7 @@ class TcpClient(TcpConnection):
                 if wire.reason in _WANTED:
                     return
                 if wire.frames_in or self._loop.now() - up_since >= self._last_delay:
-                    self._attempts = 0  # else it was closed at once: that is no better than refused
+                    self._attempts = 0  # else it was closed at once, which is no better than refused
             if self._reconnect is None or self._attempts == self._max_attempts:
                 return
             self._last_delay = self._reconnect.delay(max(0, self._attempts - 1), random.random())
@@ -146,7 +146,7 @@ class TcpClient(TcpConnection):
     # -- while it is not connected
 
     def _is_unready(self) -> bool:
-        return False  # what is written is kept, up to a point, so that it can still be told to close
+        return False  # writes are kept, up to a number, so that `Close` behind them is heard
 
     def _is_connected(self) -> bool:
         return self._wire is not None and self._wire.reason is None

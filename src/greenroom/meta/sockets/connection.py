@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["AcceptedConnection", "TcpConnection"]
 
 DONE, FAILED = 1000, 1011
-"""What a WebSocket is told when its owner has ended."""
+"""The codes that close a WebSocket when its owner has ended."""
 OWNER_ENDED = object()
-"""A notice to itself, behind what its owner wrote."""
+"""A notice that a connection sends itself, behind what its owner wrote."""
 
 
 class TcpConnection(OwnedProcess):
@@ -116,11 +116,11 @@ class TcpConnection(OwnedProcess):
     # -- its wire
 
     def _new_wire(self) -> Wire:
-        """One that keeps what comes before it is taken."""
+        """A wire that keeps what comes before `_take`."""
         return Wire(self._options, self._loop, lambda wire: wire.hold_for(self.id))
 
     def _take(self, wire: Wire, owner: ActorRef, on_lost: Callable[[], object], *, holds: bool = False) -> None:
-        """Take over `wire`, and tell `owner`; `on_lost` is called when the wire is over."""
+        """Take over `wire` for `owner`. Calls `on_lost` when the wire is over."""
         self._wire = wire
         self._end_with(owner, self._owner_ended)
         wire.begin(self.id, owner, holds=holds, on_lost=on_lost, on_stall=self._stall)
@@ -130,16 +130,16 @@ class TcpConnection(OwnedProcess):
         return self._wire is None
 
     def _stall(self, stalls: bool) -> None:
-        # What a closed connection is still sent does not wait: the sender is told that it is too late.
+        # Messages to a closed connection do not wait: the sender is told that it is too late.
         if not stalls or not self._is_final():
             self._spawned().stall(stalls)
 
     def _is_final(self) -> bool:
-        """Whether the connection is closed, and no other wire is to come."""
+        """True if the connection is closed, and no other wire is to come."""
         return self._wire is not None and self._wire.reason is not None
 
     def _owner_ended(self) -> None:
-        # What the owner wrote is still sent, as far as it can be within its time.
+        # What the owner wrote is still sent, as far as `linger` lets it.
         if self._wire is not None:
             self._spawned().ctx.cell.notify(OWNER_ENDED)
             self._wire.limit_time("owner ended")
@@ -201,7 +201,7 @@ class TcpConnection(OwnedProcess):
         drained = wire.write(frame)
         if drained is None:
             return len(frame)
-        # Not by waiting here: it must be possible to stop it meanwhile.
+        # Waiting here would keep the connection from being stopped meanwhile.
         reply = self.defer_reply()
 
         def answer(future: object) -> None:
@@ -262,10 +262,10 @@ class TcpConnection(OwnedProcess):
 
 
 class AcceptedConnection(TcpConnection):
-    """One that a server has made: its socket is asyncio's already, and nothing has to run for it."""
+    """A connection that a server has accepted: its transport is up, and nothing has to run for it."""
 
     _label: ClassVar[str | None] = "TcpConnection"
-    # What the log calls it.
+    # Its name in the log.
     _kind: ClassVar[str] = "connection"
     start = MetaProcess.start  # type: ignore[assignment]
 

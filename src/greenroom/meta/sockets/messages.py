@@ -17,7 +17,6 @@ __all__ = [
     "Closed",
     "Connected",
     "Datagram",
-    "Listening",
     "PeerClosed",
     "Received",
     "Register",
@@ -27,14 +26,6 @@ __all__ = [
 ]
 
 # Not frozen, for that would double the time it takes to make one (timeit: 0.35 against 0.17 us); but none is changed.
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class Listening:
-    """A server is ready: `address` is where, with the port that the system chose if none was given."""
-
-    alias: Alias
-    address: Any
 
 
 @dataclass(slots=True, unsafe_hash=True)

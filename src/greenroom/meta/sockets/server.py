@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
     from greenroom.meta.simulated.network import SimulatedListener
-    from greenroom.meta.sockets.listener import Listener
+    from greenroom.meta.sockets.bound import Listener
 
 __all__ = ["Server", "TcpServer", "UnixServer"]
 
@@ -65,7 +65,7 @@ class Server(OwnedProcess):
         self._reuse_port = reuse_port
         self._sock = sock
         self._max_connections = max_connections
-        # Set when it is to end.
+        # Set when the server is to end.
         self._over = asyncio.Event()
         self._counts = {"taken": 0, "refused": 0}
 
@@ -83,17 +83,17 @@ class Server(OwnedProcess):
         return socket.create_server(self._where, family=family, backlog=self._backlog, reuse_port=self._reuse_port)
 
     async def _open(self, make: Any, handshake_timeout: float) -> None:
-        """Have `make()` be the protocol of each connection."""
+        """Take connections, each with `make()` as its protocol."""
         assert self._listener is not None
         await self._listener.open(make, self._tls, handshake_timeout, self._may_take)
 
     def _may_take(self) -> bool:
-        """Whether there may be one more, with those that have yet to be secured."""
+        """True if there is room for one more, beside those in their TLS handshake."""
         assert self._listener is not None
         return self._has_room(self._listener.unsecured)
 
     def _joined(self, protocol: Any) -> bool:
-        """A connection is up: whether there is room for it."""
+        """A connection is up. Returns False if there is no room for it."""
         assert self._listener is not None
         self._listener.made(protocol)
         return self._has_room()
@@ -120,7 +120,7 @@ class Server(OwnedProcess):
         *,
         holds: bool = False,
     ) -> bool:
-        """Spawn the meta-process of a connection, and its handler if it has one; whether that can be."""
+        """Spawn the meta-process of a connection, and its handler if it has one. Returns False if that fails."""
         ctx: Any = self._spawned().ctx
         ref: ActorRef | None = None
         try:
@@ -143,7 +143,7 @@ class Server(OwnedProcess):
         wire.transport.abort()
 
     def _forget(self, connection: AcceptedConnection, handler: ActorRef | None) -> None:
-        """A connection is over, and its owner knows."""
+        """Count a connection that is over, and whose owner knows."""
         self._connections -= 1
         connection._end()
         if handler is not None:
@@ -339,7 +339,7 @@ class UnixServer(TcpServer):
         return sock
 
     def _remove_stale(self) -> None:
-        """Remove the socket of a server that is gone; one that answers stays, and binding fails."""
+        """Remove the socket of a server that is gone. That of one that answers stays, and binding fails."""
         if not self._path.is_socket():
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -354,7 +354,7 @@ class UnixServer(TcpServer):
     def terminate(self, reason: ExitReason) -> object:
         super().terminate(reason)
         with suppress(OSError):
-            if self._file is not None and self._identity() == self._file:  # else it is another server's by now
+            if self._file is not None and self._identity() == self._file:  # else another server has the path by now
                 self._path.unlink()
         return None
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
     from greenroom.meta.simulated.network import SimulatedPackets
-    from greenroom.meta.sockets.packets import Packets
+    from greenroom.meta.sockets.bound import Packets
 
 __all__ = ["UdpServer"]
 

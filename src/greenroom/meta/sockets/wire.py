@@ -1,7 +1,7 @@
 """One stream of bytes, between asyncio's transport and the owner of a connection.
 
-**To the owner.** Frames are told to the owner as they come. If its mailbox is full they wait, and nothing is read from
-the other side: the network holds it up.
+**To the owner.** The owner is told frames as they come. If its mailbox is full they wait, and nothing is read from the
+other side: the network holds it up.
 
 **From the owner.** What is written goes into the transport's buffer. While that is full the connection handles no
 further message, and its own mailbox fills: senders are held up, or told.
@@ -62,7 +62,7 @@ class StreamOptions:
 
 
 def has_unread(transport: Any) -> bool:
-    """Whether something has come on a transport's socket that was not read: closing it would reset the connection."""
+    """True if something has come on a transport's socket that was not read: closing it would reset the connection."""
     sock = transport.get_extra_info("socket")
     if sock is None or not HOW_MANY_UNREAD:
         return False
@@ -75,7 +75,7 @@ def has_unread(transport: Any) -> bool:
 
 
 def end_writing(transport: Any) -> None:
-    with suppress(OSError):  # the system knows of a reset before it is read, and asyncio raises that
+    with suppress(OSError):  # asyncio raises what the system knows: that the other side has reset the connection
         transport.write_eof()
 
 
@@ -120,21 +120,21 @@ class Wire(Outlet, asyncio.Protocol):
     def __init__(self, options: StreamOptions, loop: Loop, on_made: Callable[[Wire], object]) -> None:
         super().__init__(loop)
         self.options = options
-        # Called when it is up; and, once all has been told, when it is over.
+        # Called when the connection is up; and when it is over and the owner knows.
         self._on_made = on_made
         self._on_lost: list[Callable[[], object]] = []
-        # Called when no further message is to be handled, for now, and when they are again.
+        # Called with True when no further message is to be handled, and with False when it is again.
         self._on_stall: Callable[[bool], object] | None = None
         self._decoder: Decoder = options.framing.decoder()
-        # Whether it is over when it is lost, whatever waits.
+        # Whether the connection is over as soon as it is lost, though messages wait for the owner.
         self._is_given_up = False
         # Done when there is room in the transport's buffer again; None while there is.
         self._drained: asyncio.Future[None] | None = None
         self._alarm: ScheduledCall | None = None
-        # Rings if the other side does not read for too long.
+        # Closes the connection if the other side does not read for too long.
         self._stall_alarm: ScheduledCall | None = None
         self._heard = 0.0
-        # Whether the other side writes no more; and whether this one does not.
+        # Whether the other side writes no more; and whether this side writes no more.
         self._has_ended = False
         self.has_finished = False
         self.peer: Any = None
@@ -157,7 +157,7 @@ class Wire(Outlet, asyncio.Protocol):
         self.bytes_in += len(data)
         if self._alarm is not None:
             self._heard = self._loop.now()
-        if self.reason is None:  # else it is being closed, and nothing is wanted
+        if self.reason is None:  # else the connection is being closed, and nothing is wanted
             self._tell_frames(partial(self._decoder.feed, data), "bad frame")
 
     def _tell_frames(self, cut: Callable[[], Iterable[Any]], if_bad: str) -> None:
@@ -171,11 +171,11 @@ class Wire(Outlet, asyncio.Protocol):
             self.close(if_bad, exc, abort=True)
 
     def eof_received(self) -> bool:
-        """The other side writes no more; True to go on writing."""
+        """The other side writes no more. Returns True to go on writing."""
         if self.reason is not None:
             return False
         if self._has_ended:
-            return True  # asyncio says so again
+            return True  # asyncio calls this twice
         self._has_ended = True
         self._tell_frames(self._decoder.finish, "truncated")
         if self.reason is not None:
@@ -241,7 +241,7 @@ class Wire(Outlet, asyncio.Protocol):
         if limit is None or self.transport.is_closing():
             return
         quiet = self._loop.now() - self._heard
-        if quiet >= limit and self.is_behind():  # it is the owner who is slow
+        if quiet >= limit and self.is_behind():  # the owner is slow, not the other side
             self._heard = self._loop.now()
             quiet = 0.0
         if quiet >= limit:
@@ -252,7 +252,7 @@ class Wire(Outlet, asyncio.Protocol):
     # -- to the owner
 
     def hold_for(self, alias: Alias) -> None:
-        """Keep what comes until `alias`, whose wire this is, has an owner for it."""
+        """Become the wire of `alias`, and keep what comes until there is an owner."""
         self.alias = alias
         self.hold()
 
@@ -271,7 +271,7 @@ class Wire(Outlet, asyncio.Protocol):
         on_lost: Callable[[], object],
         on_stall: Callable[[bool], object],
     ) -> None:
-        """Tell `owner` that it is up; with `holds`, nothing else until it has another one."""
+        """Tell `owner` that the connection is up; with `holds`, nothing else until there is another owner."""
         self.alias = alias
         self._on_lost.append(on_lost)
         self._on_stall = on_stall
@@ -311,7 +311,7 @@ class Wire(Outlet, asyncio.Protocol):
             self.transport.resume_reading()
 
     def on_lost(self, tell: Callable[[], object]) -> None:
-        """Have `tell` called too when the connection is lost, and wait for no owner any more."""
+        """Call `tell` too when the connection is lost, without waiting for the owner."""
         self._is_given_up = True
         self._on_lost.append(tell)
 
@@ -327,7 +327,7 @@ class Wire(Outlet, asyncio.Protocol):
         return framing.encode(data)
 
     def write(self, frame: bytes) -> asyncio.Future[None] | None:
-        """Send a frame; what to wait for before the next, if the buffer is full."""
+        """Send a frame. Returns what to wait for before the next, if the buffer is full."""
         self.bytes_out += len(frame)
         if self._alarm is not None:
             self._heard = self._loop.now()
@@ -338,7 +338,7 @@ class Wire(Outlet, asyncio.Protocol):
         return self._drained is None
 
     def close_write(self) -> bool:
-        """Send no more; False when that is not possible here."""
+        """Send no more. Returns False if the transport cannot do that."""
         if not self.transport.can_write_eof():
             return False
         if not self.has_finished:
@@ -384,7 +384,7 @@ class Wire(Outlet, asyncio.Protocol):
             self._close_after(self.options.linger, reason)
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
-        """Nothing more can be written from now on, because of the first reason there is."""
+        """Write no more. The first reason counts."""
         if self.reason is None:
             self.reason, self.error = reason, error
             if self._on_stall is not None:
