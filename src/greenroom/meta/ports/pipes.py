@@ -81,7 +81,7 @@ class ProgramOutlet(Outlet):
 
 
 class OutputPipe:
-    """What comes from the program: its output, or its errors."""
+    """Reads the program's output, or its errors."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class OutputPipe:
             self._source.resume()
 
     def _read(self) -> int:
-        """Read what is there, up to a chunk: how many bytes."""
+        """Read what is there, up to a chunk. Returns the number of bytes."""
         try:
             data = self._source.read(CHUNK)
         except BlockingIOError:
@@ -121,7 +121,7 @@ class OutputPipe:
             self._finish()
             return 0
         self.bytes += len(data)
-        if self._outlet.is_heard():  # else it may still write what it has to say when it is asked to end
+        if self._outlet.is_heard():  # a program whose owner has ended may still write: that is thrown away
             self._tell(lambda: self._decoder.feed(data))
         return len(data)
 
@@ -133,12 +133,11 @@ class OutputPipe:
             self.end(exc)
 
     def _finish(self) -> None:
-        """All who could write have closed the pipe."""
         self._tell(self._decoder.finish)
         self.end()
 
     def read_rest(self) -> None:
-        """Read what is left, and no more; a last frame without an end is told too."""
+        """Read what is left, and no more. The owner is told of a last frame without an end too."""
         left = MOST_LEFT
         while not self.over and left > 0 and (count := self._read()):
             left -= count
@@ -146,7 +145,7 @@ class OutputPipe:
             self._finish()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Read no more. The pipe stays open until the program has ended: else that might be what ends it."""
+        """Read no more. The pipe stays open until the program has ended: closing it might be what ends the program."""
         if not self.over:
             self.over = True
             self._source.unwatch()
@@ -154,7 +153,7 @@ class OutputPipe:
 
 
 class InputPipe:
-    """What goes to the program."""
+    """Writes to the program's input."""
 
     def __init__(
         self,
@@ -168,13 +167,12 @@ class InputPipe:
         self._on_lost = on_lost
         self._on_stall = on_stall
         self._buffer = bytearray()
-        # What is to be called when there is room again; None if there is.
+        # Called when there is room again; None while there is.
         self._waiting: list[Callable[[], object]] | None = None
         self._is_closing = False
-        # Whether nothing can be written any more.
         self.over = False
         self.bytes = 0
-        sink.watch(READ, self._is_ready)  # which it is when the program reads no more
+        sink.watch(READ, self._is_ready)  # ready to read when the program reads no more
 
     def write(self, data: bytes) -> None:
         """Write now, or when there is room in the pipe."""
@@ -194,7 +192,7 @@ class InputPipe:
         return self._waiting is not None
 
     def when_drained(self, call: Callable[[], object]) -> None:
-        """Have `call` called when a full pipe has room for more, or never will."""
+        """Call `call` when a full pipe has room for more, or never will."""
         if self._waiting is not None:
             self._waiting.append(call)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.behavior import UNHANDLED
@@ -14,7 +14,7 @@ from greenroom.errors import BadArgument, ConfigError, ConnectionClosed, Program
 from greenroom.exits import KILLED
 from greenroom.meta import carriers
 from greenroom.meta.ports.pipes import Exited, InputPipe, OutputPipe, ProgramOutlet, SendSignal
-from greenroom.meta.ports.program import AFTER_EXIT
+from greenroom.meta.ports.program import AFTER_EXIT, AFTER_KILL
 from greenroom.meta.sockets.messages import Close, CloseWrite, Write
 from greenroom.meta.streams.framing import Lines, framing_of
 from greenroom.meta.streams.owner import OwnedProcess
@@ -120,12 +120,12 @@ class Port(OwnedProcess):
         self._program: Program | SimulatedProgram | None = None
         self._outlet: ProgramOutlet | None = None
         self._input: InputPipe | None = None
-        # Set when nothing more can come from it.
+        # Set when nothing more can come from the program.
         self._quiet = asyncio.Event()
         self._error: BaseException | None = None
-        # Takes back that messages are let in again, if the program lives on though it does not read.
-        self._take_back: Callable[[], object] | None = None
-        # Whether its owner knows that it has ended.
+        # Lets messages in again, if the program lives on though it does not read.
+        self._alarm: asyncio.TimerHandle | None = None
+        # Whether the owner knows that the program has ended.
         self._told = False
 
     # -- running
@@ -187,13 +187,12 @@ class Port(OwnedProcess):
         return Exited(self.id, status or 0, self._error)
 
     def _input_lost(self) -> None:
-        # It is probably about to end: what is written waits, for the next program if there is one.
+        # The program is probably about to end: what is written waits, for the next program if there is one.
         self._spawned().stall(True)
-        if self._program is not None:
-            self._take_back = self._program.call_later(AFTER_EXIT, self._go_on_if_alive)
+        self._alarm = asyncio.get_running_loop().call_later(AFTER_EXIT, self._go_on_if_alive)
 
     def _go_on_if_alive(self) -> None:
-        """A program that has closed its input, and goes on, is written to too late: the writers are told."""
+        """Tell the writers that it is too late, if the program has closed its input but goes on."""
         if self._program is not None and not self._program.has_ended():
             self._spawned().stall(False)
 
@@ -223,7 +222,7 @@ class Port(OwnedProcess):
         pipe = self._input
         if pipe is None or not pipe.is_full():
             return count
-        # Not by waiting here: it must be possible to stop it meanwhile.
+        # Waiting here would keep the port from being stopped meanwhile.
         reply = self.defer_reply()
 
         def answer() -> None:
@@ -284,9 +283,10 @@ class Port(OwnedProcess):
             program.signal(signal.SIGCONT)  # one that is stopped can end only if it goes on
             has_ended = await program.group_ended_within(self._kill_grace)
         if not has_ended:
-            await program.kill()
+            program.signal(signal.SIGKILL)
+            await program.group_ended_within(AFTER_KILL)
         self._give_up(hears=reason is not KILLED)
-        if self._outlet is None and self._recipient().is_alive:  # it ended before it had begun
+        if self._outlet is None and self._recipient().is_alive:  # the port ended before it had begun
             self._tell_owner(self._exited())
 
     def _give_up(self, hears: bool = False) -> None:
@@ -295,8 +295,8 @@ class Port(OwnedProcess):
             return
         program.reap()
         self._leave_owner()
-        if self._take_back is not None:
-            self._take_back()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if outlet is not None:
             for pipe in () if hears else outlet.pipes:
                 pipe.end()

@@ -18,12 +18,12 @@ from greenroom.wire.forks import no_forks
 if TYPE_CHECKING:
     from greenroom.meta.ports.pipes import ProgramOutlet
 
-__all__ = ["Program"]
+__all__ = ["AFTER_EXIT", "AFTER_KILL", "Program"]
 
 AFTER_EXIT = 1.0
-"""Seconds that output may still come after the program has ended: others may hold its pipes."""
+"""Seconds in which output may still come after the program has ended: others may hold its pipes."""
 AFTER_KILL = 1.0
-"""Seconds that those who were killed have to be gone. It takes longer only if the system itself is held up."""
+"""Seconds until killed processes are gone. Only a system that is held up itself takes longer."""
 SHORTEST_LOOK = 0.002
 LONGEST_LOOK = 0.05
 BETWEEN_LOOKS = 0.1
@@ -32,9 +32,9 @@ _STDERR = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": N
 
 
 class Program:
-    """One process, which leads its group, and its pipes. It is reaped last: until then the group's number is its own.
+    """A process, which leads its group, and its pipes.
 
-    So a signal never reaches another group, which has got the number since.
+    The process is reaped last. Until then no other group can get its number, so a signal never reaches another group.
     """
 
     __slots__ = ("_is_reaped", "_watches", "pid", "process", "status")
@@ -61,7 +61,7 @@ class Program:
                 bufsize=0,
             )
         self.pid = self.process.pid
-        # How it has ended; None if it has not.
+        # None while it runs.
         self.status: int | None = None
         self._is_reaped = False
         self._watches: FdWatches | None = None
@@ -75,10 +75,6 @@ class Program:
         errors = None if process.stderr is None else FdEnd(watches, process.stderr)
         return FdEnd(watches, process.stdin), FdEnd(watches, process.stdout), errors
 
-    def call_later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
-        """Have `call` called in `seconds` of real time; returns what takes that back."""
-        return asyncio.get_running_loop().call_later(seconds, call).cancel
-
     def signal(self, number: int) -> None:
         """Send the whole group a signal."""
         if not self._is_reaped:
@@ -91,7 +87,7 @@ class Program:
         if self.status is None:
             try:
                 found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            except ChildProcessError:  # it has been reaped elsewhere
+            except ChildProcessError:  # reaped elsewhere
                 self.status = self.process.wait()
             else:
                 if found is not None:
@@ -104,7 +100,7 @@ class Program:
         try:
             watch = os.pidfd_open(self.pid)
         except (AttributeError, OSError):  # not every system has it
-            while not self.has_ended():  # noqa: ASYNC110 - and so nothing tells
+            while not self.has_ended():  # noqa: ASYNC110 - there is nothing to wait for
                 await asyncio.sleep(LONGEST_LOOK)
             return
         aio = asyncio.get_running_loop()
@@ -118,12 +114,12 @@ class Program:
         self.has_ended()
 
     async def group_ended_within(self, seconds: float) -> bool:
-        """Whether the process, and all of its group, end in `seconds`; returns when they have."""
+        """Return True when the process and all of its group have ended, or False after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.ended()
                 pause = SHORTEST_LOOK
-                while _lives(self.pid):  # nothing tells of the end of others' children
+                while _lives(self.pid):  # the system does not tell of the end of others' children
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, LONGEST_LOOK)
         except TimeoutError:
@@ -131,7 +127,7 @@ class Program:
         return True
 
     async def rest_of_output(self, quiet: asyncio.Event, outlet: ProgramOutlet) -> None:
-        """Wait for what others, which the program has started, still write. While the owner is slow, no time passes."""
+        """Wait for output of what the program has started. While the owner is slow, the time does not count."""
         aio = asyncio.get_running_loop()
         left = AFTER_EXIT
         while left > 0 and not quiet.is_set():
@@ -143,10 +139,6 @@ class Program:
             if not outlet.is_behind():
                 left -= aio.time() - began
 
-    async def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        await self.group_ended_within(AFTER_KILL)
-
     def reap(self) -> None:
         """Kill what is left of the group, and collect the status."""
         if self._is_reaped:
@@ -155,7 +147,7 @@ class Program:
         self._is_reaped = True
         groupreaper.release(self.pid)
         with suppress(subprocess.TimeoutExpired):
-            status = self.process.wait(AFTER_KILL)  # no time at all, for it has been killed
+            status = self.process.wait(AFTER_KILL)  # does not block, for the process has been killed
             if self.status is None:
                 self.status = status
 
@@ -168,10 +160,10 @@ class Program:
 
 
 class FdEnd:
-    """One end of a pipe, which tells when it is ready, again and again while it is; nothing here blocks.
+    """One end of a pipe. Nothing here blocks.
 
-    It is watched by a selector of our own, and not by asyncio's transports: those close a pipe a while after they are
-    told to, when its number may be another's, and uvloop's do not say when that is.
+    A selector of our own watches it, and not a transport of asyncio's: those close a pipe a while after they are told
+    to, when its number may be another's, and uvloop's do not say when that is.
     """
 
     __slots__ = ("_fd", "_pipe", "_watches")
@@ -183,7 +175,7 @@ class FdEnd:
         os.set_blocking(self._fd, False)
 
     def watch(self, events: int, ready: Callable[[int], object]) -> None:
-        """Call `ready(events)` when it can be read or written, instead of what was called before."""
+        """Call `ready(events)` whenever the pipe can be read or written, instead of what was called before."""
         self._watches.remove(self._fd)
         self._watches.add(self._fd, events, ready)
 
@@ -197,11 +189,11 @@ class FdEnd:
         self._watches.remove(self._fd)
 
     def read(self, most: int) -> bytes:
-        """What is there; `BlockingIOError` if that is nothing yet, empty at the end."""
+        """What has come: empty at the end, `BlockingIOError` if nothing has yet."""
         return os.read(self._fd, most)
 
     def write(self, data: memoryview) -> int:
-        """Write as much as there is room for: how many bytes; `BlockingIOError` if there is none."""
+        """Write as many bytes as there is room for, and return their number; `BlockingIOError` if there is none."""
         return os.write(self._fd, data)
 
     def close(self) -> None:
@@ -209,13 +201,13 @@ class FdEnd:
 
 
 def _lives(group: int) -> bool:
-    # One that has ended does not live, even if not reaped: in a container that takes long.
+    # A process that has ended but is not reaped does not count: in a container reaping takes long.
     try:
         os.killpg(group, 0)
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - it is quicker
     except ProcessLookupError:
         return False
-    except PermissionError:  # of those who live, Linux says so only of others' programs; macOS of the dead
+    except PermissionError:  # Linux says so only of others' living programs; macOS of the dead
         return False
     except OSError:  # there is no such folder
         return True
@@ -227,6 +219,6 @@ def _is_of(group: int, name: str) -> bool:
         if os.getpgid(int(name)) != group:
             return False
         state = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-    except OSError:  # it has gone meanwhile
+    except OSError:  # gone meanwhile
         return False
     return state not in _DEAD

@@ -1,7 +1,6 @@
-"""A program that is a script, in a simulation: it stands where a process would.
+"""Programs of a simulation: scripts in place of processes.
 
-At the port's side its pipes look like descriptors: they tell when they are ready, and take and give what they can at
-once. So a port reads and writes as it does with a real program.
+To a port, their pipes look like descriptors: they tell when they are ready, and take and give what they can at once.
 """
 
 from __future__ import annotations
@@ -45,22 +44,22 @@ CAPACITY = 65_536
 
 
 class Pipe:
-    """One direction. What is written is on its way first, as the faults have it; then it can be read."""
+    """A pipe. What is written is on its way first, as the faults have it; then it can be read."""
 
     def __init__(self, line: Line, on_cut: Callable[[], object]) -> None:
         self._line = line
         self._on_cut = on_cut
         self._on_its_way: deque[bytes] = deque()
-        # How many of them have arrived, and wait for room.
+        # The number of these that have arrived, and wait for room.
         self._late = 0
         self._arrived: deque[bytes] = deque()
         # Bytes that are on their way, and that have arrived.
         self._sent = 0
         self._unread = 0
-        # Whether nothing more is written; and whether nothing more is read.
+        # Whether the writer has closed it; and whether the reader has.
         self.is_closed = False
         self.is_lost = False
-        # Who is told that something is different.
+        # Called when anything has changed.
         self.on_change: list[Callable[[], object]] = []
 
     # -- the one who writes
@@ -76,7 +75,7 @@ class Pipe:
                 self._line.send(self._arrive)
 
     def room(self) -> int:
-        """Bytes that can be written until something is read."""
+        """The number of bytes that can be written until something is read."""
         return max(0, CAPACITY - self._sent - self._unread)
 
     def is_flushed(self) -> bool:
@@ -97,7 +96,7 @@ class Pipe:
 
     def _arrive(self) -> None:
         if not self._on_its_way:
-            return  # it was broken off
+            return  # broken off
         if self._line.breaks():
             self._on_cut()
             return
@@ -121,7 +120,7 @@ class Pipe:
     # -- the one who reads
 
     def can_read(self) -> bool:
-        """Whether there is something, or never will be."""
+        """True if there is something, or never will be."""
         return bool(self._arrived) or (self.is_closed and not self._on_its_way)
 
     def read(self, most: int = CAPACITY) -> bytes | None:
@@ -138,7 +137,7 @@ class Pipe:
         return piece
 
     def lose(self) -> None:
-        """Read no more: nothing can be written any more."""
+        """Read no more. Nothing can be written any more."""
         self.is_lost = True
         self._on_its_way.clear()
         self._arrived.clear()
@@ -147,7 +146,7 @@ class Pipe:
 
 
 class PortEnd:
-    """The port's end of a pipe: it tells when it is ready, again and again while it is."""
+    """The port's end of a pipe: in place of an `FdEnd`."""
 
     def __init__(self, loop: Loop, pipe: Pipe, *, writes: bool = False) -> None:
         self._loop = loop
@@ -180,7 +179,7 @@ class PortEnd:
 
     def _look(self) -> None:
         self._looks = False
-        # As with a descriptor: where one writes, it can be read when the other side has gone.
+        # As with a descriptor: the writing end is ready to read when the other side has gone.
         can_read = self._pipe.is_lost if self._writes else self._pipe.can_read()
         events = self._wanted & ((READ if can_read else 0) | (WRITE if self._pipe.room() else 0))
         if self._ready is not None and not self._is_paused and events:
@@ -188,14 +187,12 @@ class PortEnd:
             self._look_soon()
 
     def read(self, most: int) -> bytes:
-        """What is there; `BlockingIOError` if that is nothing yet."""
         data = self._pipe.read(most)
         if data is None:
             raise BlockingIOError
         return data
 
     def write(self, data: memoryview) -> int:
-        """Write as much as there is room for: how many bytes; `BlockingIOError` if there is none."""
         if self._pipe.is_lost:
             raise BrokenPipeError
         room = self._pipe.room()
@@ -211,7 +208,7 @@ class PortEnd:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """What a command does."""
+    """The script of a command."""
 
     script: Script
     faults: LinkFaults
@@ -219,7 +216,7 @@ class Scripted:
 
 
 class SimulatedProgram:
-    """One run of a script. For a port it is a `Program`; the script's side of it is what `FakeProgram` shows."""
+    """One run of a script: to a port in place of a `Program`, to its script behind a `FakeProgram`."""
 
     def __init__(
         self,
@@ -237,15 +234,15 @@ class SimulatedProgram:
         self.args = args
         self.env = dict(environment)
         self.cwd = os.getcwd() if cwd is None else os.fspath(cwd)  # noqa: PTH109 - a text, as it was given
-        # How it has ended; None if it has not.
+        # None while it runs.
         self.status: int | None = None
-        # The status that it ends with when all is written; None while its script runs.
+        # The status to end with when all is written; None while the script runs.
         self._leaves_with: int | None = None
         self._handlers: dict[int, Callable[[], object]] = {}
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         self.stdin, self.stdout, errors = (Pipe(Line(loop, scripted.faults), self._kill) for _ in range(3))
-        # Where its errors go: None if that is not to the port.
+        # Where its errors go; None if not to the port.
         self.stderr = {"message": errors, "stdout": self.stdout}.get(stderr)
         self._shows_errors = stderr == "inherit"
         for pipe in self._pipes():
@@ -269,7 +266,7 @@ class SimulatedProgram:
                 self._leaves_with = status
             await self.wait(self.is_flushed)
         except asyncio.CancelledError:
-            self._end(-KILL)  # it has ended already, unless all tasks are cancelled
+            self._end(-KILL)  # unless it has ended already
             raise
         self._end(self._leaves_with)
 
@@ -292,13 +289,13 @@ class SimulatedProgram:
             _log.error("the script of %r raised, so the program exits with status 1", self.args[0], exc_info=exc)
 
     def _kill(self, number: int = KILL) -> None:
-        """End here and now, by a signal or because the seed has it so."""
+        """End at once, by a signal or because the seed has it so."""
         if self.status is None:
             self._end(-number)
             self.task.cancel()
 
     def _end(self, status: int) -> None:
-        """End, with what is not written yet. What is in the pipes can be read."""
+        """End, and drop what is not written yet. What is in the pipes can be read."""
         if self.status is not None:
             return
         self.status = status
@@ -316,25 +313,23 @@ class SimulatedProgram:
             await self._changed.wait()
 
     def is_flushed(self) -> bool:
-        """Whether all that was written is in the pipes."""
+        """True if all that was written is in the pipes."""
         return all(pipe.is_flushed() for pipe in self._pipes()[1:])
 
     def write_error(self, data: bytes) -> None:
-        """Write to where the errors of the program go."""
         if self.stderr is not None:
             self.stderr.write(data)
         elif self._shows_errors:
             sys.stderr.write(data.decode(errors="replace"))
 
     def add_handler(self, number: int, call: Callable[[], object]) -> None:
-        """Have `call` called when a signal comes."""
         name = _name_of(number)
         if name in _NEVER_HANDLED:
             raise OSError(errno.EINVAL, f"no program can handle {name}")
         self._handlers[number] = call
 
     def leave(self, status: int) -> None:
-        """Break the script off, and end when all is written."""
+        """Cancel the script, and end when all is written."""
         has_script_ended, self._leaves_with = self._leaves_with is not None, status
         if self.status is None and not has_script_ended:
             self.task.cancel()
@@ -373,23 +368,14 @@ class SimulatedProgram:
         await self._ended.wait()
 
     async def group_ended_within(self, seconds: float) -> bool:
-        """Return when the program has ended, or after `seconds`; whether it has."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ended.wait()
         return self.status is not None
 
     async def rest_of_output(self, quiet: asyncio.Event, outlet: object) -> None:
-        """Return when all output is heard: only the script has the pipes."""
+        """Return when all output is read. Only the script has the pipes, so that takes no time."""
         await quiet.wait()
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> Callable[[], object]:
-        """Have `call` called in `seconds`, by the simulation's clock; what takes that back."""
-        alarm = self._loop.call_later(seconds, call)
-        return lambda: alarm.cancel()
-
-    async def kill(self) -> None:
-        self.reap()
 
     def reap(self) -> None:
         self._kill()
@@ -409,7 +395,7 @@ def _name_of(number: int) -> str:
 
 
 class Programs:
-    """The programs of a simulated system: what each command does."""
+    """The programs of a simulated system."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -419,7 +405,6 @@ class Programs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, command: str, script: Script, faults: LinkFaults) -> None:
-        """Have `command` do what `script` does."""
         self._scripts[command] = Scripted(script, faults, copy_context())
 
     def start(
@@ -431,7 +416,6 @@ class Programs:
         environment: Mapping[str, str],
         shell: bool,
     ) -> SimulatedProgram:
-        """Run the script of a command."""
         if isinstance(command, str):
             args: tuple[str, ...] = (_SHELL, "-c", command)
         else:
