@@ -1,4 +1,4 @@
-"""ASGI applications behind a server: started and stopped with it, and asked by its connections."""
+"""ASGI applications behind a server: they start and stop with it, and answer its requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from wsproto.events import AcceptConnection
 from greenroom.errors import HttpError
 from greenroom.meta.sockets.messages import Received
 from greenroom.meta.web.exchange import target_of
-from greenroom.meta.web.messages import HttpResponse
-from greenroom.meta.web.responses import plain, response_for
+from greenroom.meta.web.messages import HttpResponse, plain, response_for
 from greenroom.meta.web.routes import Asgi
 from greenroom.meta.web.websocket import BoundedDeflate, WebSocketOptions, WebSocketWire, is_for_websocket, negotiate
 
@@ -34,9 +33,9 @@ Message = MutableMapping[str, Any]
 MAX_MESSAGE = 1 << 24
 MOST_QUEUED = 64
 MOST_WAITING = 1 << 20
-"""Messages that wait for the application, and how long they are in all, from which on nothing more is read."""
+"""Messages that wait for the application, and their length in all, from which on nothing more is read."""
 CLOSED_BY = {"closed": "the application", "stopped": "the server"}
-"""The side that has closed a WebSocket, by the reason for its end; in all other cases the client."""
+"""The side that has closed a WebSocket, by the reason for its end; for any other reason, the client."""
 
 
 class Applications:
@@ -48,7 +47,7 @@ class Applications:
         self.sockets: dict[AsgiSocket, None] = {}
 
     async def startup(self) -> None:
-        """Start the applications; if one fails, none is."""
+        """Start the applications. If one fails, break all off."""
         try:
             for lifespan in self.lifespans.values():
                 await lifespan.startup()
@@ -59,7 +58,7 @@ class Applications:
             raise
 
     async def shutdown(self) -> None:
-        """Stop the applications, all at once: one that is slow keeps no other from being told."""
+        """Stop the applications, all at once: a slow one does not keep the others from being told."""
         stopping = [lifespan.shutdown() for lifespan in self.lifespans.values()]
         await asyncio.gather(*stopping, return_exceptions=True)
 
@@ -74,14 +73,14 @@ class Applications:
     async def serve(
         self, exchange: HttpExchange, event: h11.Request, request: HttpRequest, found: Found, target: Asgi
     ) -> HttpResponse | None:
-        """Have an application answer, or take a WebSocket; a response if it does neither."""
+        """Have an application answer, or take a WebSocket. Returns a response if it does neither."""
         lifespan = self.lifespans.get(target)
         kind = "websocket" if is_for_websocket(request) else "http"
         server = exchange.transport.get_extra_info("sockname")
         scope = scope_of(kind, event, request, found.mount, {} if lifespan is None else lifespan.state, server)
         if kind == "websocket":
             return await self._serve_websocket(exchange, event, request, target, scope)
-        if isinstance(request.body.error, HttpError):  # the body will be too large: the application is not asked
+        if isinstance(request.body.error, HttpError):  # too large: the application is not asked
             return response_for(request.body.error)
         cycle = AsgiCycle(request, exchange)
         try:
@@ -100,7 +99,7 @@ class Applications:
         self.sockets[socket] = None
         try:
             return await socket.serve(event, target, scope)
-        except WebSocketIsClosed as exc:  # which is no failure of the application's
+        except WebSocketIsClosed as exc:  # no failure of the application's
             self._server.log.debug("the application at %s was broken off: %s", request.path, exc)
             return None
         except Exception:
@@ -139,8 +138,6 @@ def _address(given: Any) -> tuple[Any, ...] | None:
 
 
 class Lifespan:
-    """The lifespan of one application."""
-
     def __init__(self, target: Asgi) -> None:
         self._target = target
         self._in: asyncio.Queue[Message] = asyncio.Queue()
@@ -150,7 +147,7 @@ class Lifespan:
         self.state: dict[str, Any] = {}
 
     async def startup(self) -> None:
-        """Start the application. One that knows nothing of this is fine too; one that fails is not."""
+        """Start the application, which need not know of lifespans. `RuntimeError` if it says that it has failed."""
         self._task = asyncio.get_running_loop().create_task(self._run())
         answer = await self._exchange("lifespan.startup")
         if answer is not None and answer["type"] == "lifespan.startup.failed":
@@ -173,7 +170,7 @@ class Lifespan:
     def abandon(self) -> None:
         """Break off the application."""
         if self._task is not None and not self._is_abandoned:
-            self._is_abandoned = True  # once only: it may have something to await before it ends
+            self._is_abandoned = True  # cancelled once only: it may have something to await before it ends
             self._task.cancel()
 
     async def _exchange(self, kind: str) -> Message | None:
@@ -184,25 +181,25 @@ class Lifespan:
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self.state}
         try:
-            with suppress(Exception):  # it does not know of this: so be it
+            with suppress(Exception):  # an application that does not know of lifespans raises
                 await self._target.app(scope, self._in.get, self._out.put)
         finally:
             self._out.put_nowait(None)
 
 
 class AsgiCycle:
-    """What an application is given to `receive` and `send` with."""
+    """The `receive` and `send` of one HTTP request."""
 
     def __init__(self, request: HttpRequest, exchange: HttpExchange) -> None:
         self._request = request
         self._exchange = exchange
         self._has_all = False
         self._ended = asyncio.Event()
-        # Why its request is refused, whatever the application says.
+        # The answer to a bad body, whatever the application says.
         self.refusal: HttpError | None = None
 
     async def receive(self) -> Message:
-        """A piece of the body; when there are no more, that the client has gone, or has its answer."""
+        """The next piece of the body; after the last, wait until the client has gone, or has its answer."""
         if self._has_all:
             await self._ended.wait()
             return {"type": "http.disconnect"}
@@ -239,9 +236,9 @@ class AsgiCycle:
             raise RuntimeError(f"an ASGI application sent {kind!r}, which makes no sense now")
 
     def end(self) -> HttpResponse | None:
-        """The application has returned, or raised: what is to be said instead, if it has said nothing.
+        """End when the application has returned or raised. Returns a response if it has sent nothing.
 
-        `ConnectionAbortedError` if it has said too little.
+        `ConnectionAbortedError` if it has not sent all.
         """
         if self._ended.is_set():
             return None
@@ -254,11 +251,11 @@ class AsgiCycle:
 
 
 class WebSocketIsClosed(ConnectionResetError):
-    """An application sends to a WebSocket that is closed: ASGI wants it to be an OSError."""
+    """An application sends to a WebSocket that is closed. ASGI wants an `OSError`."""
 
 
 class AsgiSocket:
-    """One WebSocket, between a connection and an application."""
+    """The `receive` and `send` of one WebSocket."""
 
     def __init__(self, server: WebServer, exchange: HttpExchange, request: HttpRequest) -> None:
         self._server = server
@@ -314,10 +311,10 @@ class AsgiSocket:
             raise ValueError(f"an ASGI application sent {kind!r}, which makes no sense now")
 
     async def _require_open(self, wire: QueueWire) -> None:
-        # If a write fails, asyncio closes the transport, and tells the wire only when the loop has its next turn.
+        # When a write fails, asyncio closes the transport at once, and tells the wire in the loop's next turn.
         if wire.reason is None and not wire.transport.is_closing():
             return
-        # An application that sends on whatever happens must not keep the loop for itself.
+        # An application that ignores this and sends on must not keep the loop for itself.
         await asyncio.sleep(0)
         raise WebSocketIsClosed(f"{CLOSED_BY.get(wire.reason or '', 'the client')} has closed the WebSocket")
 
@@ -341,7 +338,7 @@ class AsgiSocket:
         return None
 
     def close(self, *, abort: bool = False) -> None:
-        """Close for the server is stopped; with `abort`, break off the application too."""
+        """Close because the server stops; with `abort`, break off the application too."""
         if self._wire is not None:
             self._wire.close("stopped", abort=abort)
         if abort:
@@ -349,7 +346,7 @@ class AsgiSocket:
 
 
 class QueueWire(WebSocketWire):
-    """A wire whose messages wait until the application asks for them."""
+    """A wire that keeps its messages until the application asks for them."""
 
     __slots__ = ("_changed", "_queue", "_waiting")
 

@@ -1,4 +1,4 @@
-"""One HTTP connection: reads requests, and has them answered one after the other."""
+"""HTTP connections. Each reads requests, and has them answered one after the other."""
 
 from __future__ import annotations
 
@@ -22,8 +22,18 @@ from greenroom.errors import (
     SystemStopped,
 )
 from greenroom.meta.sockets.wire import close_when_read, has_unread
-from greenroom.meta.web.messages import Headers, HttpRequest, HttpResponse, response_of
-from greenroom.meta.web.responses import as_bytes, date, head_of, plain, ready, response_for
+from greenroom.meta.web.messages import (
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    as_bytes,
+    date,
+    head_of,
+    plain,
+    ready,
+    response_for,
+    response_of,
+)
 from greenroom.meta.web.routes import Asgi, Route, WebSocket
 
 if TYPE_CHECKING:
@@ -39,13 +49,9 @@ AT_ONCE = 256
 """Parts of requests that are taken in one turn of the loop."""
 DRAIN = 1.0
 """Seconds in which the rest of an unread body is thrown away, so that the connection can be used again."""
-
-
 HIGH_WATER = 1 << 18
 COLLECTED = 1 << 12
 """Bytes: smaller pieces are put together, for each by itself takes far more memory than it holds."""
-
-
 IN_ONE = 65_536
 """Bytes of a body that are written together with the headers."""
 
@@ -82,7 +88,6 @@ class BodyReader:
         return self._buffered <= HIGH_WATER
 
     def refuse_as_too_large(self) -> None:
-        """Fail for the length that was announced, or has come."""
         self.fail(HttpError(413, f"the body is larger than {self._limit:,} bytes"))
 
     def finish(self) -> None:
@@ -95,7 +100,7 @@ class BodyReader:
         self._changed.set()
 
     def let_go(self) -> None:
-        """Let go of the connection: the request may be kept, as dead letters do, when it has been answered."""
+        """Forget the connection: an answered request may be kept, as dead letters do."""
         self._on_read = lambda: None
         if self.error is not None:
             self.error.__traceback__ = None  # where it was raised is the connection's code too
@@ -132,27 +137,27 @@ class HttpExchange(asyncio.Protocol):
         self.transport: Any = None
         self.peer: Any = None
         self.scheme = "http"
-        # What has the request in hand answered; None between two of them.
+        # Answers the request in hand; None between two of them.
         self._task: asyncio.Task[None] | None = None
         self._body: BodyReader | None = None
-        # Rings when what is waited for has not come.
+        # Ends the wait for what the client has to send, or read.
         self._alarm: ScheduledCall | None = None
-        # Whether the next request may take its time: nothing of it has come.
+        # Whether nothing of the next request has come: it may take its time.
         self._is_resting = False
         self._is_paused = False
-        # Whether the client sends no more.
+        # The client sends no more.
         self._has_ended = False
-        # Whether nothing is read any more: it is being closed, or has become a WebSocket.
+        # Nothing is read any more: the connection is being closed, or has become a WebSocket.
         self._is_over = False
         self._is_leaving = False
-        # Whether nothing can be written any more.
+        # Nothing can be written any more.
         self._is_lost = False
         # Done when there is room in the transport's buffer again; None while there is.
         self._drained: asyncio.Future[None] | None = None
-        # Whether something of the response in hand is written; and how often something was.
+        # Whether something of the response in hand is written; and the number of writes.
         self.has_begun = False
         self._writes = 0
-        # Whether there is more than could be taken in one turn.
+        # There is more than could be taken in one turn.
         self._is_going_on = False
 
     # -- what asyncio calls
@@ -162,7 +167,7 @@ class HttpExchange(asyncio.Protocol):
         self.peer = transport.get_extra_info("peername")
         self.scheme = "https" if transport.get_extra_info("sslcontext") is not None else "http"
         if self._server.joined(self):
-            self._wait(self._limits.header_timeout, self._give_up_on_headers)
+            self._set_alarm(self._limits.header_timeout, self._give_up_on_headers)
         else:
             self._is_over = True
             transport.write(FULL)
@@ -173,7 +178,7 @@ class HttpExchange(asyncio.Protocol):
             return
         if self._is_resting:
             self._is_resting = False
-            self._wait(self._limits.header_timeout, self._give_up_on_headers)
+            self._set_alarm(self._limits.header_timeout, self._give_up_on_headers)
         self._conn.receive_data(data)
         self._advance()
 
@@ -191,7 +196,7 @@ class HttpExchange(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._is_over = self._is_lost = True
-        self._clear_alarm()
+        self._set_alarm(None)
         self.resume_writing()
         self._fail_body(ConnectionResetError("the client has closed the connection"))
         self.cancel()
@@ -207,15 +212,10 @@ class HttpExchange(asyncio.Protocol):
 
     # -- time
 
-    def _wait(self, seconds: float | None, then: Callable[[], object]) -> None:
-        self._clear_alarm()
-        if seconds is not None:
-            self._alarm = self._server.loop.call_later(seconds, then)
-
-    def _clear_alarm(self) -> None:
+    def _set_alarm(self, seconds: float | None, call: Callable[[], object] = object) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-            self._alarm = None
+        self._alarm = None if seconds is None else self._server.loop.call_later(seconds, call)
 
     def _give_up_on_headers(self) -> None:
         if self._conn.their_state is h11.IDLE and not self._conn.trailing_data[0]:
@@ -224,14 +224,15 @@ class HttpExchange(asyncio.Protocol):
             self._refuse(408, "the request did not come in time")
 
     def _wait_for_body(self) -> None:
-        self._wait(self._limits.body_timeout, lambda: self._fail_body(HttpError(408, "the body did not come in time")))
+        error = HttpError(408, "the body did not come in time")
+        self._set_alarm(self._limits.body_timeout, partial(self._fail_body, error))
 
     def _listen_for_silence(self, writes_before: int = -1) -> None:
-        # Whether a client that has closed its side still reads shows only when something is written: that must go on.
+        # Only a write shows whether a client that has closed its side still reads. So the response must go on.
         if self.has_begun and self._writes == writes_before:
             self.close(abort=True)
         else:
-            self._wait(self._limits.write_timeout, partial(self._listen_for_silence, self._writes))
+            self._set_alarm(self._limits.write_timeout, partial(self._listen_for_silence, self._writes))
 
     # -- requests
 
@@ -243,7 +244,7 @@ class HttpExchange(asyncio.Protocol):
         except h11.RemoteProtocolError as exc:
             self._take_bad_request(exc)
             return
-        # Tiny chunks, say: the others have their turn first.
+        # There is more, tiny chunks say: other connections have their turn first.
         self._pause(True)
         if not self._is_going_on:
             self._is_going_on = True
@@ -255,7 +256,7 @@ class HttpExchange(asyncio.Protocol):
             self._advance()
 
     def _take(self, event: Any) -> bool:
-        """Take one event; False when there are no more for now."""
+        """Take one event. Returns False when there are no more for now."""
         if event is h11.NEED_DATA:
             self._pause(False)
             if self._conn.their_state is h11.SEND_BODY and not self._conn.they_are_waiting_for_100_continue:
@@ -269,12 +270,12 @@ class HttpExchange(asyncio.Protocol):
             self._begin(event)
         elif isinstance(event, h11.Data):
             if self._body is not None and not self._body.feed(bytes(event.data)):
-                # Until it is read on, it is not the client who is late.
-                self._clear_alarm()
+                # Until the body is read on, the client is not late.
+                self._set_alarm(None)
                 self._pause(True)
                 return False
         elif isinstance(event, h11.EndOfMessage):
-            self._clear_alarm()
+            self._set_alarm(None)
             if self._body is not None:
                 self._body.finish()
         elif isinstance(event, h11.ConnectionClosed):
@@ -284,8 +285,8 @@ class HttpExchange(asyncio.Protocol):
         return True
 
     def _take_bad_request(self, error: h11.RemoteProtocolError) -> None:
-        """What came is no HTTP, or will not be completed."""
-        self._clear_alarm()
+        """Answer what is no HTTP, or will not be completed."""
+        self._set_alarm(None)
         if self._has_ended:
             self._fail_body(ConnectionResetError("the client closed the connection within a request"))
             self.close()
@@ -305,7 +306,7 @@ class HttpExchange(asyncio.Protocol):
 
     def _begin(self, event: h11.Request) -> None:
         self._server.asked()
-        self._clear_alarm()
+        self._set_alarm(None)
         # h11 looks at the size of what is incomplete only.
         lines = sum(len(name) + len(value) + 4 for name, value in event.headers)
         if lines + len(event.method) + len(event.target) + 12 > self._limits.max_headers:
@@ -385,7 +386,7 @@ class HttpExchange(asyncio.Protocol):
             await self._drain(body)
 
     async def _ask(self, request: HttpRequest, found: Found, body: BodyReader) -> HttpResponse:
-        """The response where a route leads to an actor, or nowhere. `ConnectionError` if the client has gone."""
+        """Ask the actor of a route, if there is one. `ConnectionError` if the client has gone."""
         server = self._server
         route: Route | None = found.target
         if route is None:
@@ -422,7 +423,7 @@ class HttpExchange(asyncio.Protocol):
             await self.respond(plain(500, "the answer could not be written"), request.method)
 
     async def _drain(self, body: BodyReader) -> None:
-        """Read what is left of a body, if it comes at once; else there is no telling where the next request begins."""
+        """Read the rest of a body if it comes soon: the next request begins after it."""
         if self._is_over or self._conn.their_state is not h11.SEND_BODY or body.error is not None:
             return
         alarm = self._server.loop.call_later(DRAIN, lambda: body.fail(TimeoutError()))
@@ -449,16 +450,14 @@ class HttpExchange(asyncio.Protocol):
         conn.start_next_cycle()
         self._is_resting = not conn.trailing_data[0]
         limits = self._limits
-        self._wait(limits.keep_alive if self._is_resting else limits.header_timeout, self._give_up_on_headers)
+        self._set_alarm(limits.keep_alive if self._is_resting else limits.header_timeout, self._give_up_on_headers)
         self._advance()
 
     def _refuse(self, status: int, text: str, method: bytes = b"") -> None:
         if self._conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             pairs, body = ready(plain(status, text, {"date": date(), "connection": "close"}), "")
-            said = b"" if method == b"HEAD" else body
-            events = (head_of(status, pairs), h11.Data(data=said), h11.EndOfMessage())
             with suppress(h11.LocalProtocolError):
-                self.transport.write(b"".join(self._conn.send(event) or b"" for event in events))
+                self.transport.write(self._whole(head_of(status, pairs), b"" if method == b"HEAD" else body))
         self.close()
 
     # -- writing, no faster than the client reads
@@ -467,11 +466,7 @@ class HttpExchange(asyncio.Protocol):
         """Write a response. `BadArgument` if it cannot be written, and then nothing of it is."""
         pairs, body = ready(response, method)
         if isinstance(body, bytes) and len(body) <= IN_ONE:
-            said = [self._head(response.status, pairs)]
-            if body and method != "HEAD":
-                said.append(self._conn.send(h11.Data(data=body)))
-            said.append(self._conn.send(h11.EndOfMessage()))
-            await self._write(b"".join(said))
+            await self._write(self._whole(self._head(response.status, pairs), b"" if method == "HEAD" else body))
             return
         await self.send_head(response.status, pairs)
         if method != "HEAD":
@@ -481,15 +476,19 @@ class HttpExchange(asyncio.Protocol):
                 await self._send_pieces(body)
         await self.send_end()
 
+    def _whole(self, head: h11.Response, body: bytes) -> bytes:
+        events = (head, h11.Data(data=body), h11.EndOfMessage())
+        return b"".join(self._conn.send(event) or b"" for event in events)
+
     async def _send_pieces(self, body: Any) -> None:
         try:
-            # So a generator learns that the rest is not wanted.
+            # Tells a generator that the rest is not wanted.
             async with aclosing(body) if hasattr(body, "aclose") else nullcontext():
                 await self._send_each(body)
         except (ConnectionError, h11.LocalProtocolError, asyncio.CancelledError):
             raise
         except Exception as exc:
-            # The client has part of it: that it is not all shows by the end of the connection.
+            # The client has part of it. The end of the connection says that it is not all.
             self._server.log.exception("a response broke off")
             raise ConnectionAbortedError("the response broke off") from exc
 
@@ -500,12 +499,12 @@ class HttpExchange(asyncio.Protocol):
         else:
             for piece in body:
                 await self.send_body(as_bytes(piece))
-                await asyncio.sleep(0)  # else an endless one would keep the loop for itself
+                await asyncio.sleep(0)  # else an endless body would keep the loop for itself
 
     async def send_head(self, status: int, pairs: Iterable[tuple[str, str]]) -> None:
-        await self._write(self._head(status, pairs))
+        await self._write(self._conn.send(self._head(status, pairs)))
 
-    def _head(self, status: int, pairs: Iterable[tuple[str, str]]) -> bytes:
+    def _head(self, status: int, pairs: Iterable[tuple[str, str]]) -> h11.Response:
         pairs = list(pairs)
         names = {name.lower() for name, _ in pairs}
         if "date" not in names:
@@ -514,7 +513,7 @@ class HttpExchange(asyncio.Protocol):
             pairs = [*pairs, ("connection", "close")]
         head = head_of(status, pairs)
         self.has_begun = True
-        return self._conn.send(head)
+        return head
 
     async def send_body(self, piece: bytes) -> None:
         if piece:
@@ -544,7 +543,7 @@ class HttpExchange(asyncio.Protocol):
     def become(self, wire: WebSocketWire, head: bytes) -> None:
         """Turn the connection into a WebSocket, whose first bytes are `head`."""
         self._is_over = True
-        self._clear_alarm()
+        self._set_alarm(None)
         if self._is_paused:
             self.transport.resume_reading()
         self._server.left(self)
@@ -560,7 +559,7 @@ class HttpExchange(asyncio.Protocol):
             self._task.cancel()
 
     def close(self, *, abort: bool = False) -> None:
-        self._clear_alarm()
+        self._set_alarm(None)
         self._is_over = True
         if self.transport is None:
             return
@@ -571,13 +570,12 @@ class HttpExchange(asyncio.Protocol):
         if self._is_leaving or self.transport.is_closing():
             return
         self._is_leaving = True
-        # Whether the client may have sent something that was not read.
         expects_more = self._conn.their_state in (h11.SEND_BODY, h11.ERROR) or has_unread(self.transport)
         if self._has_ended or not expects_more:
             self.transport.close()
         elif self.transport.can_write_eof():
             close_when_read(self.transport)
-        else:  # TLS cannot end one direction: there the response has said that it is the last one
+        else:  # TLS cannot end one direction only, but the response has said that it is the last one
             self.transport.resume_reading()
 
     @property
@@ -586,7 +584,7 @@ class HttpExchange(asyncio.Protocol):
 
 
 def target_of(event: h11.Request) -> str:
-    """The path and the query that are asked for, as they came; also if the whole address did, as for a proxy."""
+    """The path and the query of a request, also if it has the whole address, as for a proxy."""
     target = event.target.decode("latin-1")
     if target.startswith(("http://", "https://")):
         rest = target.partition("://")[2]

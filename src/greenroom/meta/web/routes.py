@@ -32,7 +32,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 @dataclass(slots=True)
 class Found:
-    """What was found for a request: its target, or the methods that there are, or neither."""
+    """The result of a look-up: a target, or the methods that the path has, or neither."""
 
     target: Any = None
     params: Mapping[str, str] = field(default_factory=dict)

@@ -84,14 +84,14 @@ class WebServer(Server):
         self.applications = Applications(self, self.routes.targets())
 
     def _prepare(self) -> object:
-        # It has not started before its applications have.
+        # The server has not started before its applications have.
         return self._start_applications() if self.applications.lifespans else None
 
     async def _start_applications(self) -> None:
         try:
             await self.applications.startup()
         except BaseException:
-            self._close_listener()  # what has not started is not ended
+            self._close_listener()  # terminate() is not called for what has not started
             raise
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class WebServer(Server):
         return self._is_open
 
     def joined(self, exchange: HttpExchange) -> bool:
-        """Count a new connection; False if there is no room for it."""
+        """Count a new connection. Returns False if there is no room for it."""
         if not self._joined(exchange):
             return False
         self._counts["taken"] += 1
@@ -122,7 +122,7 @@ class WebServer(Server):
         return len(self._exchanges) + self._connections + len(self.applications.sockets)
 
     def left(self, exchange: HttpExchange) -> None:
-        """A connection is over, or is a WebSocket now."""
+        """Forget a connection that is over, or is a WebSocket now."""
         self._exchanges.pop(exchange, None)
         self._end_if_unused()
 
@@ -174,7 +174,6 @@ class WebServer(Server):
         self.applications.abandon()
 
     def _close_all(self) -> None:
-        """Close all, whether something is being answered or not."""
         self._before_children_end()
         for exchange in list(self._exchanges):
             exchange.close(abort=True)

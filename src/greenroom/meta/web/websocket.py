@@ -1,7 +1,6 @@
 """WebSockets: how an HTTP request becomes one, and its wire, whose frames are messages.
 
-wsproto has the protocol. Ours is what it has not: a limit for messages that are unpacked, and turns for a peer that
-sends much.
+wsproto has the protocol, but no limit for messages that are unpacked, and no turns for a peer that sends much.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason, RsvBits
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from greenroom.actor.api.becoming import close_unawaited
 from greenroom.errors import BadArgument, FrameTooLarge, HttpError
 from greenroom.meta.sockets.connection import AcceptedConnection
 from greenroom.meta.sockets.messages import Closed, Connected, Received
 from greenroom.meta.sockets.wire import StreamOptions, Wire, has_unread
-from greenroom.meta.web.messages import HttpResponse, WebSocketConnected
-from greenroom.meta.web.responses import plain, response_for
+from greenroom.meta.web.messages import HttpResponse, WebSocketConnected, plain, response_for
 from greenroom.validation import is_whole
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ __all__ = [
 NORMAL, GOING_AWAY, TOO_LARGE = 1000, 1001, 1009
 AT_ONCE = 256
 BYTES_AT_ONCE = 1 << 20
-"""How many frames, and how much of messages, is taken in one turn of the loop: a little that came may be much."""
+"""Frames, and bytes of messages, that are taken in one turn of the loop: a few packed bytes may be a long message."""
 ABNORMAL = 1006
 NOT_SENT = frozenset({1004, 1005, ABNORMAL})
 """Codes that report how a WebSocket ended, and must not be sent."""
@@ -74,19 +73,19 @@ PARAMETER = re.compile(
     r"(?:(?:server|client)_no_context_takeover|client_max_window_bits"
     r"|(?:server|client)_max_window_bits\s*=\s*(?:9|1[0-5]))\Z"
 )
-"""What may be wished for. A window of 8 bits may be too, but zlib does not have it."""
+"""Parameters that a client may offer. It may offer a window of 8 bits too, but zlib does not have that."""
 END = b"\x00\x00\xff\xff"
-"""What every message ends with, and is not sent."""
+"""The end of every packed message, which is not sent."""
 
 
 @dataclass(slots=True)
 class WebSocketOptions(StreamOptions):
-    """Those of a stream, where `idle_timeout` says when a silent peer is asked whether it is there; and two more."""
+    """Options of a WebSocket. After `idle_timeout` seconds of silence, the peer is sent a ping."""
 
     max_message: int = 1 << 24
     """Bytes, unpacked."""
     ping_timeout: float = 20.0
-    """Seconds that the peer has to answer."""
+    """Seconds that the peer has to answer a ping."""
 
 
 class WebSocketWire(Wire):
@@ -121,21 +120,21 @@ class WebSocketWire(Wire):
     ) -> None:
         super().__init__(options, loop, on_made)
         self._ws = ws
-        # What has come of a message.
+        # The parts of a message that have come, and their size.
         self._parts: list[Any] = []
         self._size = 0
-        # What a ping is answered with when there is room for it again.
+        # The answer to the last ping, when there is room for it again.
         self._pong: Pong | None = None
         self._has_sent_close = False
-        # Whether nothing that comes matters any more; and whether it is being taken.
+        # Whether nothing that comes matters any more; and whether what has come is being taken.
         self._ignores_input = False
         self._is_taking = False
-        # Whether there is more than could be taken in one turn, and how much that turn has brought.
+        # Whether there is more than could be taken in one turn; and the bytes of messages that turn has brought.
         self._is_catching_up = False
         self._taken = 0
         self.request = request
         self.subprotocol = subprotocol
-        # What it was closed with.
+        # The code and the text of the close frame.
         self.code: int | None = None
         self.text = ""
 
@@ -157,7 +156,7 @@ class WebSocketWire(Wire):
                 self._advance()
 
     def _advance(self) -> None:
-        """Take what has come, as far as its owner has room for it."""
+        """Take what has come, as far as the owner has room for it."""
         if self._is_taking:
             return
         self._is_taking = True
@@ -233,7 +232,7 @@ class WebSocketWire(Wire):
     def _take_close(self, event: CloseConnection) -> None:
         state = self._ws.state
         if state not in (ConnectionState.REMOTE_CLOSING, ConnectionState.CLOSED):
-            # It is wsproto who says so: what came is wrong.
+            # This is wsproto's own event: what came is wrong.
             code = int(event.code)
             if code == TOO_LARGE:
                 limit = self.options.max_message
@@ -308,7 +307,7 @@ class WebSocketWire(Wire):
         self._send_close(code, text)
         self._set_alarm(self.options.linger, self.transport.abort)
         if not self.transport.is_closing():
-            # Its owner may be behind, but what comes besides the close frame of the other side is not for it any more.
+            # Even if the owner is behind: of what comes now, only the close frame of the other side matters.
             self.transport.resume_reading()
             self._advance()
 
@@ -316,29 +315,28 @@ class WebSocketWire(Wire):
         self._has_sent_close = True
         try:
             self.transport.write(self._ws.send(CloseConnection(code, text or None)))
-        except LocalProtocolError:  # it is closed already, or was never open
+        except LocalProtocolError:  # closed already, or never open
             self.transport.close()
         else:
             self.code, self.text = code, text
 
     def _fail(self, reason: str, error: BaseException, code: int) -> None:
-        """The other side does what it must not: say so, and do not wait for an answer."""
+        """Close because the other side does what it must not, and do not wait for an answer."""
         self._leave(reason, error)
         if not self._has_sent_close:
             self._send_close(code)
         self._part(expects_more=True)
 
     def _part(self, *, expects_more: bool) -> None:
-        """Close when all is written: no more is said."""
+        """Close when all is written."""
         self._ignores_input = True
         self._close_transport(expects_more=expects_more)
 
     def _look_if_idle(self) -> None:
-        # Ask whether the other side is still there; without an answer, it is not.
         interval, timeout = self.options.idle_timeout, self.options.ping_timeout
         if interval is None or self.transport.is_closing() or self._has_sent_close:
             return
-        if self.is_behind():  # it is the owner who is slow
+        if self.is_behind():  # the owner is slow, not the other side
             self._heard = self._loop.now()
         quiet = self._loop.now() - self._heard
         if quiet >= interval + timeout:
@@ -371,20 +369,23 @@ def require_close_code(code: Any, text: Any) -> None:
 
 
 class BoundedDeflate(PerMessageDeflate):
-    """wsproto's own packs. This unpacks: no further than to `limit` bytes a message, and with pings between its parts
-    (wsproto takes the rest of such a message as if it were not packed)."""
+    """wsproto packs; this unpacks.
+
+    It unpacks no further than to `limit` bytes a message, and messages with pings between their parts too: wsproto
+    takes the rest of such a message as if it were not packed.
+    """
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self._limit = limit
         self._inflater: Any = None
-        # Of the message that comes: how much it is by now, and whether it is packed; None between two of them.
+        # Of the message that comes: its size by now, and whether it is packed; None between two messages.
         self._size = 0
         self._is_packed: bool | None = None
         self._is_control = False
 
     def accept(self, offer: str) -> bool | str | None:
-        """What is agreed on, by the first offer that will do; None if this one will not."""
+        """Agree to the first proper offer. Returns None if `offer` is declined."""
         if self.enabled() or not _is_proper(offer):
             return None
         return super().accept(offer)
@@ -407,7 +408,6 @@ class BoundedDeflate(PerMessageDeflate):
         return data if self._is_control or not self._is_packed else self._inflate(data)
 
     def frame_inbound_complete(self, proto: Any, fin: bool) -> bytes | CloseReason | None:
-        """A frame ends, and with `fin` its message."""
         if self._is_control or not fin:
             return None
         is_packed, self._is_packed = self._is_packed, None
@@ -416,7 +416,7 @@ class BoundedDeflate(PerMessageDeflate):
         data = self._inflate(END)
         self._size = 0
         forgets = self.server_no_context_takeover if proto.client else self.client_no_context_takeover
-        if forgets or self._inflater.eof:  # one that has seen the end of its stream unpacks nothing more
+        if forgets or self._inflater.eof:  # after the end of its stream, an inflater unpacks nothing more
             self._inflater = None
         return data
 
@@ -432,7 +432,7 @@ class BoundedDeflate(PerMessageDeflate):
 
 
 def _is_proper(offer: str) -> bool:
-    """Whether all parameters of an offer are known, and there once: else it must be declined."""
+    """True if an offer has known parameters only, and each once. Any other must be declined."""
     wishes = [one.strip() for one in offer.split(";")[1:]]
     names = {one.partition("=")[0].strip() for one in wishes}
     return len(names) == len(wishes) and all(PARAMETER.match(one) for one in wishes)
@@ -451,7 +451,7 @@ def accept(
     on_made: Callable[[Wire], object],
     log: LoggerAdapter[Logger],
 ) -> HttpResponse | tuple[bytes, WebSocketWire]:
-    """What is sent to accept a WebSocket, and its wire; or the response that refuses it."""
+    """Accept a WebSocket. Returns what is to be sent and the wire, or the response that refuses it."""
     if not is_for_websocket(request):
         return plain(426, "this path takes WebSockets only", {"upgrade": "websocket", "connection": "upgrade"})
     refusal = _authorize(request, target, log)
@@ -473,7 +473,7 @@ def accept(
 
 
 def _authorize(request: HttpRequest, target: WebSocket, log: LoggerAdapter[Logger]) -> HttpResponse | None:
-    """The response to a client that is not allowed in."""
+    """The response to a client that is not allowed in; None if it is."""
     if target.authorize is None:
         return None
     try:
@@ -486,14 +486,14 @@ def _authorize(request: HttpRequest, target: WebSocket, log: LoggerAdapter[Logge
     if isinstance(verdict, HttpResponse):
         return verdict
     if isawaitable(verdict):
-        getattr(verdict, "close", lambda: None)()
+        close_unawaited(verdict)
         log.error("authorize() of the WebSocket at %s is async: it must be a plain function", request.path)
         return plain(500, "whether this is allowed could not be found out")
     return None if verdict is True else plain(403, "this is not allowed")
 
 
 def negotiate(event: h11.Request, request: HttpRequest) -> HttpResponse | tuple[WSConnection, Request]:
-    """A connection that has yet to be accepted, and what was asked for; or the response that refuses it."""
+    """Returns a connection that has yet to be accepted and its request, or the response that refuses it."""
     if request.method != "GET":
         return plain(405, "a WebSocket is asked for with GET", {"allow": "GET"})
     if event.http_version != b"1.1":

@@ -1,4 +1,4 @@
-"""`WebSocketClient`: a WebSocket to a server, made again when it is lost if it is to be."""
+"""`WebSocketClient`: a WebSocket to a server, which may reconnect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["WebSocketClient"]
 
 SAFE = "/?:@!$&'()*+,;=-._~%#[]|"
-"""Signs of a path and a query that stay as they are; what is not ASCII is quoted."""
+"""Characters of a path and a query that stay as they are; those that are not ASCII are quoted."""
 
 
 class WebSocketClient(TcpClient):
@@ -88,7 +88,7 @@ class WebSocketClient(TcpClient):
             raise ConfigError("headers", given, f"cannot be sent: {exc}") from exc
 
     def _request(self) -> Request:
-        """What is asked of the server, each time it connects: wsproto keeps what is agreed on in its extensions."""
+        """A request for each connection: wsproto keeps in its extensions what is agreed on."""
         return Request(
             host=self._host_header,
             target=self._target,
@@ -98,7 +98,6 @@ class WebSocketClient(TcpClient):
         )
 
     async def _open(self) -> Wire:
-        """Connect, and ask for a WebSocket; the wire when that is granted."""
         aio = asyncio.get_running_loop()
         opened: asyncio.Future[None] = aio.create_future()
         ws = WSConnection(ConnectionType.CLIENT)
@@ -123,7 +122,7 @@ def _parted(url: Any) -> SplitResult:
 
 
 class ClientWire(WebSocketWire):
-    """The client's side, which waits for the server to grant it."""
+    """The wire of a client: `opened` is done when the server has accepted."""
 
     __slots__ = ("_opened",)
 
@@ -138,13 +137,12 @@ class ClientWire(WebSocketWire):
         self._opened = opened
 
     def data_received(self, data: bytes) -> None:
-        """Take the answer of the server, then frames."""
         if self._opened.done():
             super().data_received(data)
             return
         try:
             super().data_received(data)
-        except Exception as exc:  # h11, wsproto and Python each have their own for an answer that is none
+        except Exception as exc:  # h11, wsproto and Python each have errors of their own for a bad answer
             self._ignores_input = True
             if not self._opened.done():
                 self._opened.set_exception(ConnectionError(f"the server's answer is not a WebSocket's: {exc}"))
