@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT
+from greenroom.meta.sockets.wire import secured
 
 __all__ = ["Listener", "Packets"]
 
@@ -52,9 +52,7 @@ class Listener:
         if self._is_closed:
             return
         self._make, self._may_take = make, may_take
-        if tls is not None:
-            timeouts = {"ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT}
-            self._tls = {"ssl": tls, **timeouts}
+        self._tls = secured(tls, handshake_timeout)
         aio = asyncio.get_running_loop()
         if isinstance(aio, asyncio.SelectorEventLoop) or (self._tls and not isinstance(aio, asyncio.BaseEventLoop)):
             # Accepted here: asyncio's own server forgets a connection that it accepts just before it is closed, and,

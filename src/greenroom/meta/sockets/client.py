@@ -18,7 +18,7 @@ from greenroom.exits import ExitReason
 from greenroom.meta import carriers
 from greenroom.meta.sockets.connection import TcpConnection
 from greenroom.meta.sockets.messages import Close, Write
-from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT, StreamOptions, Wire
+from greenroom.meta.sockets.wire import StreamOptions, Wire, secured
 from greenroom.policy.backoff import Backoff
 from greenroom.validation import require_count, require_instance, require_port, require_seconds
 
@@ -130,18 +130,11 @@ class TcpClient(TcpConnection):
         return wire
 
     async def _connect(self, make: Any) -> None:
-        host = "" if isinstance(self._where, str) else self._where[0]
-        await carriers.connect(self._loop, self._where, make, self._secured(host))
-
-    def _secured(self, host: str) -> dict[str, Any]:
-        if self._tls is None:
-            return {}
-        return {
-            "ssl": self._tls,
-            "server_hostname": host if self._server_hostname is None else self._server_hostname,
-            "ssl_handshake_timeout": max(self._connect_timeout, 0.001),
-            "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT,
-        }
+        tls = secured(self._tls, max(self._connect_timeout, 0.001))
+        if tls:
+            host = "" if isinstance(self._where, str) else self._where[0]
+            tls["server_hostname"] = host if self._server_hostname is None else self._server_hostname
+        await carriers.connect(self._loop, self._where, make, tls)
 
     # -- while it is not connected
 

@@ -16,7 +16,7 @@ from greenroom.exits import KILLED
 from greenroom.lanes import Lane
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.sockets.messages import Close, Closed, CloseWrite, Register, Write
-from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT, StreamOptions, Wire
+from greenroom.meta.sockets.wire import SHUTDOWN_TIMEOUT, StreamOptions, Wire, secured
 from greenroom.meta.streams.owner import OwnedProcess
 from greenroom.validation import require_instance, require_seconds
 
@@ -89,17 +89,15 @@ class TcpConnection(OwnedProcess):
         aio = asyncio.get_running_loop()
         wire = self._new_wire()
         is_server, hostname, timeout = self._handshake
-        secured: dict[str, Any] = {}
-        if self._tls is not None:
-            secured = {"ssl": self._tls, "ssl_handshake_timeout": timeout, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT}
+        tls = secured(self._tls, timeout)
         sock = self._sock
         assert sock is not None
         sock.setblocking(False)
         try:
-            if secured and not is_server:
-                await aio.create_connection(lambda: wire, sock=sock, server_hostname=hostname or "", **secured)
+            if tls and not is_server:
+                await aio.create_connection(lambda: wire, sock=sock, server_hostname=hostname or "", **tls)
             else:
-                await aio.connect_accepted_socket(lambda: wire, sock, **secured)
+                await aio.connect_accepted_socket(lambda: wire, sock, **tls)
         except (OSError, TimeoutError) as exc:  # an SSLError is an OSError
             await self._tell_owner_of_failure("tls failed", exc)
             return

@@ -41,7 +41,7 @@ class Server(OwnedProcess):
     """Listens, and makes a meta-process of each connection; ends when it takes no more, and the last one has ended."""
 
     _listener: Listener | SimulatedListener | None = None
-    _is_open = True
+    is_open = True
     # Connections that are meta-processes.
     _connections = 0
     address: Any = None
@@ -100,7 +100,7 @@ class Server(OwnedProcess):
 
     def _has_room(self, others: int = 0) -> bool:
         most = self._max_connections
-        if self._is_open and (most is None or self._in_use() + others < most):
+        if self.is_open and (most is None or self._in_use() + others < most):
             return True
         self._counts["refused"] += 1
         return False
@@ -165,7 +165,7 @@ class Server(OwnedProcess):
     def _shown(self) -> dict[str, Any]:
         return {
             "address": self.address,
-            "listening": self._is_open,
+            "listening": self.is_open,
             "connections": self._connections,
             **self._counts,
         }
@@ -173,11 +173,11 @@ class Server(OwnedProcess):
     # -- the end
 
     def _end_if_unused(self) -> None:
-        if not self._is_open and not self._in_use():
+        if not self.is_open and not self._in_use():
             self._over.set()
 
     def _close_listener(self) -> None:
-        self._is_open = False
+        self.is_open = False
         if self._listener is not None:
             self._listener.close()
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from greenroom._core.timing.timers import ScheduledCall
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = ["SHUTDOWN_TIMEOUT", "StreamOptions", "Wire", "close_when_read", "end_writing", "has_unread"]
+__all__ = ["SHUTDOWN_TIMEOUT", "StreamOptions", "Wire", "close_when_read", "end_writing", "has_unread", "secured"]
 
 SHUTDOWN_TIMEOUT = 2.0
 """Seconds that the other side has to answer the end of a TLS connection."""
@@ -59,6 +59,13 @@ class StreamOptions:
         require_count("high_water", self.high_water)
         require_seconds("write_timeout", self.write_timeout, none=True)
         self.framing = framing_of(self.framing)
+
+
+def secured(tls: Any, handshake_timeout: float) -> dict[str, Any]:
+    """asyncio's options for a connection that `tls`, if it is a context, secures."""
+    if tls is None:
+        return {}
+    return {"ssl": tls, "ssl_handshake_timeout": handshake_timeout, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT}
 
 
 def has_unread(transport: Any) -> bool:

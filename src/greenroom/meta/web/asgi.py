@@ -328,7 +328,7 @@ class AsgiSocket:
         options = WebSocketOptions(
             idle_timeout=20.0, linger=self._server.limits.linger, max_message=MAX_MESSAGE, ping_timeout=20.0
         )
-        self._wire = QueueWire(options, self._server.loop, self._ws)
+        self._wire = QueueWire(options, self._server._loop, self._ws)
         self._exchange.become(self._wire, head)
 
     def fail(self) -> HttpResponse | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import aclosing, nullcontext, suppress
 from functools import partial
@@ -50,8 +49,7 @@ AT_ONCE = 256
 DRAIN = 1.0
 """Seconds in which the rest of an unread body is thrown away, so that the connection can be used again."""
 HIGH_WATER = 1 << 18
-COLLECTED = 1 << 12
-"""Bytes: smaller pieces are put together, for each by itself takes far more memory than it holds."""
+"""Bytes of a body that wait for its reader, from which on nothing more is read."""
 IN_ONE = 65_536
 """Bytes of a body that are written together with the headers."""
 
@@ -59,14 +57,14 @@ IN_ONE = 65_536
 class BodyReader:
     """Pieces of bytes, to iterate over once: `async for piece in request.body`. On the system's own thread."""
 
-    __slots__ = ("_buffered", "_changed", "_limit", "_on_read", "_pieces", "_total", "ended", "error")
+    __slots__ = ("_buffer", "_changed", "_limit", "_on_read", "_total", "ended", "error")
 
     def __init__(self, limit: int, on_read: Callable[[], object]) -> None:
         self._limit = limit
         # Called when there is room for more.
         self._on_read = on_read
-        self._pieces: deque[bytes | bytearray] = deque()
-        self._buffered = 0
+        # One buffer, and not the pieces as they come: each of many small ones would take far more than it holds.
+        self._buffer = bytearray()
         self._total = 0
         self._changed = asyncio.Event()
         # Why the rest of the body does not come, if it does not.
@@ -78,14 +76,9 @@ class BodyReader:
         if self._total > self._limit:
             self.refuse_as_too_large()
             return False
-        last = self._pieces[-1] if self._pieces else None
-        if isinstance(last, bytearray) and len(last) < COLLECTED:
-            last += piece
-        else:
-            self._pieces.append(bytearray(piece) if len(piece) < COLLECTED else piece)
-        self._buffered += len(piece)
+        self._buffer += piece
         self._changed.set()
-        return self._buffered <= HIGH_WATER
+        return len(self._buffer) <= HIGH_WATER
 
     def refuse_as_too_large(self) -> None:
         self.fail(HttpError(413, f"the body is larger than {self._limit:,} bytes"))
@@ -109,7 +102,7 @@ class BodyReader:
         return self
 
     async def __anext__(self) -> bytes:
-        while not self._pieces:
+        while not self._buffer:
             if self.error is not None:
                 raise self.error
             if self.ended:
@@ -117,10 +110,9 @@ class BodyReader:
             self._changed.clear()
             self._on_read()
             await self._changed.wait()
-        piece = bytes(self._pieces.popleft())
-        self._buffered -= len(piece)
-        if self._buffered <= HIGH_WATER:
-            self._on_read()
+        piece = bytes(self._buffer)
+        self._buffer.clear()
+        self._on_read()
         return piece
 
     async def read(self) -> bytes:
@@ -215,7 +207,7 @@ class HttpExchange(asyncio.Protocol):
     def _set_alarm(self, seconds: float | None, call: Callable[[], object] = object) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = None if seconds is None else self._server.loop.call_later(seconds, call)
+        self._alarm = None if seconds is None else self._server._loop.call_later(seconds, call)
 
     def _give_up_on_headers(self) -> None:
         if self._conn.their_state is h11.IDLE and not self._conn.trailing_data[0]:
@@ -305,7 +297,7 @@ class HttpExchange(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def _begin(self, event: h11.Request) -> None:
-        self._server.asked()
+        self._server.count_request()
         self._set_alarm(None)
         # h11 looks at the size of what is incomplete only.
         lines = sum(len(name) + len(value) + 4 for name, value in event.headers)
@@ -426,7 +418,7 @@ class HttpExchange(asyncio.Protocol):
         """Read the rest of a body if it comes soon: the next request begins after it."""
         if self._is_over or self._conn.their_state is not h11.SEND_BODY or body.error is not None:
             return
-        alarm = self._server.loop.call_later(DRAIN, lambda: body.fail(TimeoutError()))
+        alarm = self._server._loop.call_later(DRAIN, lambda: body.fail(TimeoutError()))
         with suppress(HttpError, ConnectionError, TimeoutError):
             async for _ in body:
                 pass
@@ -531,7 +523,7 @@ class HttpExchange(asyncio.Protocol):
         if self._drained is not None:
             timeout, alarm = self._limits.write_timeout, None
             if timeout is not None:
-                alarm = self._server.loop.call_later(timeout, partial(self.close, abort=True))
+                alarm = self._server._loop.call_later(timeout, partial(self.close, abort=True))
             try:
                 await self._drained
             finally:
@@ -566,7 +558,7 @@ class HttpExchange(asyncio.Protocol):
         if abort:
             self.transport.abort()
             return
-        self._alarm = self._server.loop.call_later(self._limits.linger, self.transport.abort)
+        self._alarm = self._server._loop.call_later(self._limits.linger, self.transport.abort)
         if self._is_leaving or self.transport.is_closing():
             return
         self._is_leaving = True

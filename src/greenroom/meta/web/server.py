@@ -8,19 +8,28 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from wsproto.events import AcceptConnection
+
 from greenroom.exits import KILLED
 from greenroom.meta.sockets.server import Server
 from greenroom.meta.web.asgi import Applications
 from greenroom.meta.web.exchange import HttpExchange
-from greenroom.meta.web.messages import HttpResponse
+from greenroom.meta.web.messages import HttpResponse, plain
 from greenroom.meta.web.routes import Routes, WebLimits, target_of
-from greenroom.meta.web.websocket import WebSocketConnection, accept
+from greenroom.meta.web.websocket import (
+    BoundedDeflate,
+    WebSocketConnection,
+    WebSocketOptions,
+    WebSocketWire,
+    authorize,
+    is_for_websocket,
+    negotiate,
+)
 from greenroom.validation import require_instance
 
 if TYPE_CHECKING:
     import h11
 
-    from greenroom._core.scheduler.loop import Loop
     from greenroom.exits import ExitReason
     from greenroom.meta.sockets.wire import Wire
     from greenroom.meta.web.messages import HttpRequest
@@ -101,14 +110,6 @@ class WebServer(Server):
 
     # -- what its connections ask
 
-    @property
-    def loop(self) -> Loop:
-        return self._loop
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
-
     def joined(self, exchange: HttpExchange) -> bool:
         """Count a new connection. Returns False if there is no room for it."""
         if not self._joined(exchange):
@@ -126,17 +127,31 @@ class WebServer(Server):
         self._exchanges.pop(exchange, None)
         self._end_if_unused()
 
-    def asked(self) -> None:
+    def count_request(self) -> None:
         self._counts["requests"] += 1
 
     def upgrade(
         self, exchange: HttpExchange, event: h11.Request, request: HttpRequest, target: WebSocket
     ) -> HttpResponse | None:
-        accepted = accept(event, request, target, self.limits.linger, self.loop, partial(self._begin, target), self.log)
-        if isinstance(accepted, HttpResponse):
-            return accepted
-        head, wire = accepted
-        exchange.become(wire, head)
+        """Accept a WebSocket. Returns a response if it is refused."""
+        if not is_for_websocket(request):
+            return plain(426, "this path takes WebSockets only", {"upgrade": "websocket", "connection": "upgrade"})
+        refusal = authorize(request, target, self.log)
+        if refusal is not None:
+            return refusal
+        begun = negotiate(event, request)
+        if isinstance(begun, HttpResponse):
+            return begun
+        ws, asked = begun
+        chosen = next((one for one in target.subprotocols if one in asked.subprotocols), None)
+        head = ws.send(AcceptConnection(subprotocol=chosen, extensions=[BoundedDeflate(target.max_message)]))
+        options = WebSocketOptions(
+            idle_timeout=target.ping_interval,
+            linger=self.limits.linger,
+            max_message=target.max_message,
+            ping_timeout=target.ping_timeout,
+        )
+        exchange.become(WebSocketWire(options, self._loop, partial(self._begin, target), ws, request, chosen), head)
         return None
 
     def _begin(self, target: WebSocket, wire: Wire) -> None:
@@ -163,7 +178,7 @@ class WebServer(Server):
     async def terminate(self, reason: ExitReason) -> None:
         self._before_children_end()
         if reason is not KILLED and self._in_use():
-            alarm = self.loop.call_later(self.limits.linger, self._over.set)
+            alarm = self._loop.call_later(self.limits.linger, self._over.set)
             await self._over.wait()
             alarm.cancel()
         self._close_all()

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import ConnectionState
 from wsproto.events import (
-    AcceptConnection,
     BytesMessage,
     CloseConnection,
     Event,
@@ -55,7 +54,7 @@ __all__ = [
     "WebSocketConnection",
     "WebSocketOptions",
     "WebSocketWire",
-    "accept",
+    "authorize",
     "is_for_websocket",
     "negotiate",
 ]
@@ -442,37 +441,7 @@ def is_for_websocket(request: HttpRequest) -> bool:
     return any(one.strip().lower() == "websocket" for one in request.headers.get("upgrade", "").split(","))
 
 
-def accept(
-    event: h11.Request,
-    request: HttpRequest,
-    target: WebSocket,
-    linger: float,
-    loop: Loop,
-    on_made: Callable[[Wire], object],
-    log: LoggerAdapter[Logger],
-) -> HttpResponse | tuple[bytes, WebSocketWire]:
-    """Accept a WebSocket. Returns what is to be sent and the wire, or the response that refuses it."""
-    if not is_for_websocket(request):
-        return plain(426, "this path takes WebSockets only", {"upgrade": "websocket", "connection": "upgrade"})
-    refusal = _authorize(request, target, log)
-    if refusal is not None:
-        return refusal
-    begun = negotiate(event, request)
-    if isinstance(begun, HttpResponse):
-        return begun
-    ws, asked = begun
-    chosen = next((one for one in target.subprotocols if one in asked.subprotocols), None)
-    head = ws.send(AcceptConnection(subprotocol=chosen, extensions=[BoundedDeflate(target.max_message)]))
-    options = WebSocketOptions(
-        idle_timeout=target.ping_interval,
-        linger=linger,
-        max_message=target.max_message,
-        ping_timeout=target.ping_timeout,
-    )
-    return head, WebSocketWire(options, loop, on_made, ws, request, chosen)
-
-
-def _authorize(request: HttpRequest, target: WebSocket, log: LoggerAdapter[Logger]) -> HttpResponse | None:
+def authorize(request: HttpRequest, target: WebSocket, log: LoggerAdapter[Logger]) -> HttpResponse | None:
     """The response to a client that is not allowed in; None if it is."""
     if target.authorize is None:
         return None

@@ -144,8 +144,7 @@ class ClientWire(WebSocketWire):
             super().data_received(data)
         except Exception as exc:  # h11, wsproto and Python each have errors of their own for a bad answer
             self._ignores_input = True
-            if not self._opened.done():
-                self._opened.set_exception(ConnectionError(f"the server's answer is not a WebSocket's: {exc}"))
+            self._fail_to_open(ConnectionError(f"the server's answer is not a WebSocket's: {exc}"))
 
     def _take_handshake(self, event: Event) -> None:
         if isinstance(event, AcceptConnection):
@@ -155,11 +154,12 @@ class ClientWire(WebSocketWire):
                 self._opened.set_result(None)
         elif isinstance(event, RejectConnection):
             self._ignores_input = True
-            if not self._opened.done():
-                self._opened.set_exception(ConnectionRefusedError(f"the server answered {event.status_code}"))
+            self._fail_to_open(ConnectionRefusedError(f"the server answered {event.status_code}"))
 
     def _leave(self, reason: str, error: BaseException | None) -> None:
         super()._leave(reason, error)
+        self._fail_to_open(error or ConnectionResetError("the server closed the connection before it was a WebSocket"))
+
+    def _fail_to_open(self, error: BaseException) -> None:
         if not self._opened.done():
-            why = error or ConnectionResetError("the server closed the connection before it was a WebSocket")
-            self._opened.set_exception(why)
+            self._opened.set_exception(error)
