@@ -384,21 +384,20 @@ def _with_sender(cls: type, name: str) -> Handle:
 class MetaFactory:
     """Has the incarnations of a meta-process: first the one spawned, then those that the user's function makes."""
 
-    __slots__ = ("_current", "_factory", "_first", "_options", "is_ready")
+    __slots__ = ("_current", "_factory", "_options", "first")
 
-    def __init__(self, first: Incarnation, factory: Callable[[], MetaProcess] | None, options: MetaOptions) -> None:
-        # One or none. In a list, for `pop()` gives it to one of two threads only.
-        self._first = [first]
+    def __init__(self, factory: Callable[[], MetaProcess] | None, options: MetaOptions) -> None:
+        # The first incarnation, from the end of `init()` until it starts or ends: in a list, whose `pop()` gives it to
+        # one of two threads only.
+        self.first: list[Incarnation] = []
         self._factory = factory
         # The last incarnation that has started.
         self._current: Incarnation | None = None
         self._options = options
-        # Whether the first is initialised: then it has to be ended even if it never starts.
-        self.is_ready = False
 
     def next_incarnation(self, ctx: Context) -> Incarnation:
-        if self._first:
-            self._current = self._first.pop()
+        if self.first:
+            self._current = self.first.pop()
         elif self._factory is None:
             raise MetaSpawnedBefore(ctx.self.name)
         else:
@@ -414,9 +413,8 @@ class MetaFactory:
 
     def end_unstarted(self, reason: ExitReason, *, awaits: bool = True) -> Awaitable[object] | None:
         """End what was spawned and has not started. Returns what is still to be awaited, if anything."""
-        if self.is_ready:
-            with suppress(IndexError):
-                return self._first.pop().end_unstarted(reason, awaits=awaits)
+        with suppress(IndexError):
+            return self.first.pop().end_unstarted(reason, awaits=awaits)
         return None
 
 
@@ -440,7 +438,7 @@ def spawn_meta(
     elif not isinstance(options, MetaOptions):
         raise NotAMeta(f"spawn_meta() takes its options as MetaOptions(...), not as {options!r}")
     incarnation = incarnation_of(meta, options)
-    metas = MetaFactory(incarnation, factory, options)
+    metas = MetaFactory(factory, options)
     system: Any = parent.system
     chosen: dict[str, Any] = {
         "name": options.name,
@@ -466,7 +464,7 @@ def spawn_meta(
         meta._incarnation = None
         life.call("spawn_meta()", partial(life.undo_meta, alias._cell))
         raise
-    metas.is_ready = True
+    metas.first.append(incarnation)
     if not life.call("spawn_meta()", partial(life.start_meta, alias._cell)):
         metas.end_unstarted(NORMAL, awaits=False)
         raise ActorTerminated(parent.self, "it ended while its meta-process was made")

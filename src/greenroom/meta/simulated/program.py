@@ -408,22 +408,14 @@ class Programs:
         self._scripts[command] = Scripted(script, faults, copy_context())
 
     def start(
-        self,
-        command: Sequence[str | os.PathLike[str]] | str,
-        *,
-        stderr: str,
-        cwd: str | os.PathLike[str] | None,
-        environment: Mapping[str, str],
-        shell: bool,
+        self, command: Sequence[str | os.PathLike[str]] | str, *, shell: bool, **options: Any
     ) -> SimulatedProgram:
         if isinstance(command, str):
             args: tuple[str, ...] = (_SHELL, "-c", command)
         else:
             args = tuple(os.fspath(word) for word in command)
         scripted = self._find(command if isinstance(command, str) else args[0], args[0])
-        program = SimulatedProgram(
-            self._loop, next(self._pids), scripted, args, stderr=stderr, cwd=cwd, environment=environment
-        )
+        program = SimulatedProgram(self._loop, next(self._pids), scripted, args, **options)
         self._tasks.add(program.task)
         program.task.add_done_callback(self._tasks.discard)
         return program

@@ -106,26 +106,30 @@ class LineReader(MetaProcess):
     def _is_fifo(self) -> bool:
         return stat.S_ISFIFO(os.fstat(self._fd).st_mode)
 
+    @property
+    def _recipient(self) -> ActorRef:
+        return self._owner or self.parent
+
     def start(self) -> None:
         self._has_started = True  # from now on the descriptor is this thread's alone
         try:
-            self._read(self._owner or self.parent)
+            self._read()
         finally:
             self._close()
 
-    def _read(self, owner: ActorRef) -> None:
+    def _read(self) -> None:
         read = self._read_fifo if self._is_fifo() else self._read_file
-        for chunk in read(owner):
+        for chunk in read():
             self._rest += chunk
-            self._tell_lines(owner)
-        if not self.stopping and owner.is_alive:
-            self._tell_rest(owner)
-            self.send(owner, Closed(self.id, "eof"), wait=True)
+            self._tell_lines()
+        if not self.stopping and self._recipient.is_alive:
+            self._tell_rest()
+            self.send(self._recipient, Closed(self.id, "eof"), wait=True)
 
     # -- reading
 
-    def _read_file(self, owner: ActorRef) -> Iterator[bytes]:
-        while not self.stopping and owner.is_alive:
+    def _read_file(self) -> Iterator[bytes]:
+        while not self.stopping and self._recipient.is_alive:
             chunk = os.read(self._fd, CHUNK)
             if chunk:
                 yield chunk
@@ -136,7 +140,7 @@ class LineReader(MetaProcess):
                 self._begin_anew()
 
     def _drain(self) -> Iterator[bytes]:
-        """What was written to a file that is gone, between the last read and the look at its name."""
+        """Read what was written to a file that is gone, between the last read and the look at its name."""
         if os.lseek(self._fd, 0, os.SEEK_CUR) <= os.fstat(self._fd).st_size:
             while chunk := os.read(self._fd, CHUNK):
                 yield chunk
@@ -149,13 +153,10 @@ class LineReader(MetaProcess):
             return False  # between the old one and the new
         if not stat.S_ISREG(named.st_mode):
             return False  # something else has its name, for now
-        return (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino) or named.st_size < self._read_so_far()
-
-    def _read_so_far(self) -> int:
-        return self._position + len(self._rest)
+        has_read = self._position + len(self._rest)
+        return (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino) or named.st_size < has_read
 
     def _begin_anew(self) -> None:
-        owner = self._owner or self.parent
         before = self._fd
         try:
             self._open()
@@ -166,14 +167,14 @@ class LineReader(MetaProcess):
             self._fd = before
             return
         os.close(before)
-        self._tell_rest(owner)
+        self._tell_rest()
         self._position = 0
-        self.send(owner, Rotated(self.id, str(self._path)), wait=True)
+        self.send(self._recipient, Rotated(self.id, str(self._path)), wait=True)
 
-    def _read_fifo(self, owner: ActorRef) -> Iterator[bytes]:
+    def _read_fifo(self) -> Iterator[bytes]:
         """Read what any writer writes, and wait for the first."""
         has_read = False
-        while not self.stopping and owner.is_alive:
+        while not self.stopping and self._recipient.is_alive:
             if not self.wait_readable(self._fd, LONGEST_WAIT):
                 continue
             try:
@@ -188,31 +189,31 @@ class LineReader(MetaProcess):
 
     # -- telling
 
-    def _tell_lines(self, owner: ActorRef) -> None:
+    def _tell_lines(self) -> None:
         rest, start = self._rest, 0
         while (end := rest.find(b"\n", start)) >= 0:
             while end - start > self._max_size:
-                self._tell(owner, bytes(rest[start : start + self._max_size]), self._max_size)
+                self._tell(bytes(rest[start : start + self._max_size]), self._max_size)
                 start += self._max_size
-            self._tell(owner, bytes(rest[start:end]), end + 1 - start)
+            self._tell(bytes(rest[start:end]), end + 1 - start)
             start = end + 1
         del rest[:start]
         while len(rest) > self._max_size:
-            self._tell(owner, bytes(rest[: self._max_size]), self._max_size)
+            self._tell(bytes(rest[: self._max_size]), self._max_size)
             del rest[: self._max_size]
 
-    def _tell_rest(self, owner: ActorRef) -> None:
-        """A last line without an end."""
+    def _tell_rest(self) -> None:
+        """Tell a last line without an end."""
         if self._rest:
             rest = bytes(self._rest)
             self._rest.clear()
-            self._tell(owner, rest, len(rest))
+            self._tell(rest, len(rest))
 
-    def _tell(self, owner: ActorRef, line: bytes, length: int) -> None:
+    def _tell(self, line: bytes, length: int) -> None:
         self._position += length
         self._lines += 1
         data = line if self._encoding is None else line.decode(self._encoding, "replace")
-        self.send(owner, Line(self.id, data, self._position), wait=True)
+        self.send(self._recipient, Line(self.id, data, self._position), wait=True)
 
     async def inspect(self, *items: str) -> Mapping[str, Any]:  # type: ignore[override]
         shown = {"path": str(self._path), "position": self._position, "lines": self._lines, "follow": self._follow}
