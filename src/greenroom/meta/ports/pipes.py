@@ -121,7 +121,7 @@ class OutputPipe:
             self._finish()
             return 0
         self.bytes += len(data)
-        if self._outlet.is_heard():  # a program whose owner has ended may still write: that is thrown away
+        if self._outlet.has_live_owner():  # a program whose owner has ended may still write: that is thrown away
             self._tell(lambda: self._decoder.feed(data))
         return len(data)
 

@@ -176,7 +176,7 @@ class Port(OwnedProcess):
 
     def _tell_end(self, outlet: ProgramOutlet) -> None:
         """Tell the owner how the program ended, after all of its output."""
-        if not self._told and outlet.is_heard():
+        if not self._told and outlet.has_live_owner():
             self._told = True
             for pipe in outlet.pipes:
                 pipe.read_rest()
@@ -303,7 +303,7 @@ class Port(OwnedProcess):
             self._tell_end(outlet)
             for pipe in outlet.pipes:
                 pipe.end()
-            outlet.leave()
+            outlet.detach()
         if self._input is not None:
             self._input.abort()
         program.close()

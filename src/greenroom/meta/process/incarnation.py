@@ -133,7 +133,7 @@ class Incarnation:
             raise asyncio.CancelledError from None  # its time is up: that is how handlers are broken off
         finally:
             if not waits:
-                self._fall_asleep()
+                self._set_asleep()
             self._handles = False
             self.close_what_is_left()  # if it was abandoned
         return result if is_call or result is UNHANDLED else None
@@ -147,15 +147,15 @@ class Incarnation:
             self._answer_with(exc)
             return None
         finally:
-            self._fall_asleep()
+            self._set_asleep()
         return value if is_call or value is UNHANDLED else None
 
-    def _fall_asleep(self) -> None:
+    def _set_asleep(self) -> None:
         if self.meta._state is MetaState.RUNNING:
             self.meta._state = MetaState.SLEEP
 
     def _answer_with(self, exc: Exception) -> None:
-        self._fall_asleep()  # before the asker has the answer, and may look
+        self._set_asleep()  # before the asker has the answer, and may look
         try:
             self.ctx.fail_reply(exc)
         except AlreadyReplied:
@@ -203,14 +203,14 @@ class Incarnation:
                 return self._end_slowly(reason, None, result)
             close_unawaited(result)
             self.meta._give_up()
-        self._let_go()
+        self._finish()
         return None
 
     def _stop(self) -> None:
         self.waits.end()
         self.stall(False)
 
-    def _let_go(self) -> None:
+    def _finish(self) -> None:
         self._has_ended = True
         self.close_what_is_left()
 
@@ -226,7 +226,7 @@ class Incarnation:
             if self.reader is not None:
                 self.reader.break_off()
             self.meta._give_up()
-            self._let_go()
+            self._finish()
 
     def end(self, reason: ExitReason, call: Call | None) -> Awaitable[object] | None:
         """Break off the reader, and terminate. Returns what is still to be awaited, if anything.
@@ -239,7 +239,7 @@ class Incarnation:
             self.meta._state = MetaState.TERMINATED
             begun = self._attempt_terminate(reason)
             if not isawaitable(begun):
-                self._let_go()
+                self._finish()
                 return None
         return self._end_slowly(reason, call, begun)
 
@@ -255,7 +255,7 @@ class Incarnation:
                     # If the reader is about to leave, wait for that: what `terminate` closes is then not in use.
                     has_time = True
                     if reader is not None and (reader.break_off() or self.waits.is_used):
-                        has_time = await reader.leave(aio.time() + TIME_TO_LEAVE)
+                        has_time = await reader.wait_until_over(aio.time() + TIME_TO_LEAVE)
                     self.meta._state = MetaState.TERMINATED
                     begun = await call(self._attempt_terminate, reason) if call else self._attempt_terminate(reason)
                 if isawaitable(begun):
@@ -266,12 +266,12 @@ class Incarnation:
                 is_done = True
             except asyncio.CancelledError:
                 has_time = False  # the time is up
-            if reader is not None and not (has_time and await reader.leave(deadline)):
-                await reader.leave(min(deadline, aio.time() + TIME_TO_LEAVE))
+            if reader is not None and not (has_time and await reader.wait_until_over(deadline)):
+                await reader.wait_until_over(min(deadline, aio.time() + TIME_TO_LEAVE))
         finally:
             if not is_done:
                 self.meta._give_up()
-            self._let_go()
+            self._finish()
             if reader is not None and not reader.over:
                 told = "start() of %s does not return, whatever is done: its thread is abandoned. It is at:\n%s"
                 life = self.ctx.cell.loop.host

@@ -115,7 +115,7 @@ class Reader:
         """End what `start` waits for; False if there was nothing to end."""
         raise NotImplementedError
 
-    async def leave(self, until: float) -> bool:
+    async def wait_until_over(self, until: float) -> bool:
         """Return when `start` is over, or at `until`; False if the waiting itself was cancelled meanwhile.
 
         `start` is broken off again and again, for it may wait for something else by now.

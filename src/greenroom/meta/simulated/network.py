@@ -302,7 +302,7 @@ class SimulatedListener:
             self.make, self.faults = make, faults
             self.changed.set()
 
-    def made(self, protocol: object) -> None:
+    def forget(self, protocol: object) -> None:
         """A connection is up, which took no time."""
 
     def close(self) -> None:

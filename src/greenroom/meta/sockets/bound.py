@@ -100,11 +100,11 @@ class Listener:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, sock, **self._tls)
 
     def _taken(self, protocol: Any, sock: socket.socket, task: asyncio.Task[None]) -> None:
-        self.made(protocol)
+        self.forget(protocol)
         if task.cancelled():  # before its first step: there is no transport to close the socket
             sock.close()
 
-    def made(self, protocol: Any) -> None:
+    def forget(self, protocol: Any) -> None:
         """The connection of `protocol` is up, or never will be."""
         self._accepted.pop(protocol, None)
 
@@ -141,7 +141,6 @@ class Packets(asyncio.DatagramProtocol):
         await asyncio.get_running_loop().create_datagram_endpoint(lambda: self, sock=self._sock)
 
     def send(self, data: bytes | bytearray | memoryview, to: Any) -> int:
-        """Send a packet; the number of bytes."""
         return self._sock.sendto(data, to)  # asyncio's own `sendto` hides errors
 
     def close(self) -> None:

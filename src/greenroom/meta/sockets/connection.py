@@ -235,7 +235,7 @@ class TcpConnection(OwnedProcess):
                 self._sock.close()
             return None
         if wire.lost:
-            wire.give_up()
+            wire.discard()
             return None
         wire.close("stopped", abort=reason is KILLED)
         return self._until_lost(wire)
@@ -256,7 +256,7 @@ class TcpConnection(OwnedProcess):
         if wire is not None:
             if not wire.lost:
                 wire.transport.abort()
-            wire.give_up()
+            wire.discard()
 
 
 class AcceptedConnection(TcpConnection):

@@ -42,6 +42,10 @@ class Server(OwnedProcess):
 
     _listener: Listener | SimulatedListener | None = None
     is_open = True
+    _mailbox = ROOM
+    _connection_options = MetaOptions(mailbox=ROOM)
+    # Whether a connection waits for `Register`.
+    _register = False
     # Connections that are meta-processes.
     _connections = 0
     address: Any = None
@@ -92,10 +96,10 @@ class Server(OwnedProcess):
         assert self._listener is not None
         return self._has_room(self._listener.unsecured)
 
-    def _joined(self, protocol: Any) -> bool:
+    def _admit(self, protocol: Any) -> bool:
         """A connection is up. Returns False if there is no room for it."""
         assert self._listener is not None
-        self._listener.made(protocol)
+        self._listener.forget(protocol)
         return self._has_room()
 
     def _has_room(self, others: int = 0) -> bool:
@@ -108,25 +112,21 @@ class Server(OwnedProcess):
     def _in_use(self) -> int:
         return self._connections
 
-    def _bring_up(
+    def _spawn_connection(
         self,
         connection: AcceptedConnection,
         wire: Wire,
         owner: ActorRef,
         handler: Any,
         supervision: Supervision | None,
-        mailbox: MailboxConfig = ROOM,
-        options: MetaOptions | None = None,
-        *,
-        holds: bool = False,
     ) -> bool:
         """Spawn the meta-process of a connection, and its handler if it has one. Returns False if that fails."""
         ctx: Any = self._spawned().ctx
         ref: ActorRef | None = None
         try:
-            spawn_meta(connection, ctx, options or MetaOptions(mailbox=ROOM))
+            spawn_meta(connection, ctx, self._connection_options)
             if handler is not None:
-                ref = ctx.spawn(handler, mailbox=mailbox, supervision=supervision or Supervision(Directive.STOP))
+                ref = ctx.spawn(handler, mailbox=self._mailbox, supervision=supervision or Supervision(Directive.STOP))
         except GreenroomError as exc:
             self._counts["refused"] += 1
             self.log.error("a %s from %s is refused: %s", connection._kind, wire.peer, exc)
@@ -135,7 +135,7 @@ class Server(OwnedProcess):
                 connection._end()
             return False
         self._connections += 1
-        connection._take(wire, ref or owner, lambda: self._forget(connection, ref), holds=holds)
+        connection._take(wire, ref or owner, lambda: self._forget(connection, ref), holds=self._register)
         return True
 
     def _refuse(self, wire: Wire) -> None:
@@ -282,8 +282,10 @@ class TcpServer(Server):
         self._handshake_timeout = handshake_timeout
         self._register = register
         self._register_timeout = register_timeout
-        self._mailbox = ROOM if mailbox is None else mailbox
-        self._connection_options = MetaOptions(mailbox=ROOM if write_mailbox is None else write_mailbox)
+        if mailbox is not None:
+            self._mailbox = mailbox
+        if write_mailbox is not None:
+            self._connection_options = MetaOptions(mailbox=write_mailbox)
 
     async def start(self) -> None:
         options, loop = self._options, self._loop
@@ -291,18 +293,9 @@ class TcpServer(Server):
         await self._over.wait()
 
     def _accept(self, wire: Wire) -> None:
-        if not self._joined(wire):
+        if not self._admit(wire):
             self._refuse(wire)
-        elif self._bring_up(
-            AcceptedConnection(wire),
-            wire,
-            self.parent,
-            self._handler,
-            self._supervision,
-            self._mailbox,
-            self._connection_options,
-            holds=self._register,
-        ):
+        elif self._spawn_connection(AcceptedConnection(wire), wire, self.parent, self._handler, self._supervision):
             self._counts["taken"] += 1
             if self._register:
                 wire.close_unless_registered(self._register_timeout)

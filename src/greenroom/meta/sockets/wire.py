@@ -192,21 +192,21 @@ class Wire(Outlet, asyncio.Protocol):
             self.tell(PeerClosed(self.alias))
             if not self.has_finished:
                 return True
-        self._leave("eof", None)
+        self._set_reason("eof", None)
         return False
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.lost = True
         self._set_alarm(None)
-        self._leave("eof" if exc is None else "reset", exc)
-        self._let_writers_go()
-        if self.is_heard() or self.is_behind():
+        self._set_reason("eof" if exc is None else "reset", exc)
+        self._wake_writers()
+        if self.has_live_owner() or self.is_behind():
             self.tell(self.last_message())
         if self.holds and self._owner is not None:
             self.holds = False  # there will be no other owner
             self._deliver_pending()
         if not self.is_behind() or self._is_given_up:
-            self._over()
+            self._report_lost()
 
     def pause_writing(self) -> None:
         self._drained = asyncio.get_running_loop().create_future()
@@ -216,11 +216,11 @@ class Wire(Outlet, asyncio.Protocol):
             self._close_after(self.options.write_timeout, "not reading")
 
     def resume_writing(self) -> None:
-        self._let_writers_go()
+        self._wake_writers()
         if self._on_stall is not None and self.reason is None:
             self._on_stall(False)
 
-    def _let_writers_go(self) -> None:
+    def _wake_writers(self) -> None:
         if self._stall_alarm is not None:
             self._stall_alarm.cancel()
             self._stall_alarm = None
@@ -313,7 +313,7 @@ class Wire(Outlet, asyncio.Protocol):
 
     def _resume(self) -> None:
         if self.lost:
-            self._over()
+            self._report_lost()
         elif not self.transport.is_closing() and not self._has_ended:
             self.transport.resume_reading()
 
@@ -322,7 +322,7 @@ class Wire(Outlet, asyncio.Protocol):
         self._is_given_up = True
         self._on_lost.append(tell)
 
-    def _over(self) -> None:
+    def _report_lost(self) -> None:
         on_lost, self._on_lost = self._on_lost, []
         for call in on_lost:
             call()
@@ -365,7 +365,7 @@ class Wire(Outlet, asyncio.Protocol):
         text: str = "",
     ) -> None:
         """Close when all is written, but no later than it may linger; with `abort` at once."""
-        self._leave(reason, error)
+        self._set_reason(reason, error)
         if self.lost:
             return
         if abort:
@@ -390,7 +390,7 @@ class Wire(Outlet, asyncio.Protocol):
         if not self.lost:
             self._close_after(self.options.linger, reason)
 
-    def _leave(self, reason: str, error: BaseException | None) -> None:
+    def _set_reason(self, reason: str, error: BaseException | None) -> None:
         """Write no more. The first reason counts."""
         if self.reason is None:
             self.reason, self.error = reason, error

@@ -1,7 +1,7 @@
 """`SignalSource`: the signals of the operating system, as messages.
 
-Not by asyncio's `add_signal_handler`: taking that back has the signal do what it does by default for a moment,
-which ends most programs; and what the signal did before cannot be told.
+asyncio's `add_signal_handler` will not do: when it is taken back, the signal does for a moment what it does by default,
+which ends most programs; and there is no telling what the signal did before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SignalHandling:
         keep_from_forks(self)
 
     def add(self, number: int, aio: asyncio.AbstractEventLoop, heard: Callable[[], object]) -> None:
-        """Have `heard()` called on the loop `aio` for each signal."""
+        """Call `heard()` on the loop `aio` for each signal."""
         listeners = self._listeners.get(number)
         if listeners is None:
             before = signal.getsignal(number)
@@ -82,7 +82,7 @@ class SignalHandling:
             self._wakeup = None
 
     def after_fork(self) -> None:
-        """A forked child is not the system's: its signals are its own."""
+        """A forked child does not belong to the system, so its signals are its own."""
         for number in list(self._listeners):
             self._reinstate(number)
         if self._wakeup is not None:
@@ -96,14 +96,14 @@ class SignalHandling:
                 signal.signal(number, signal.SIG_DFL if before is None else before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Called in the midst of anything: only have the loops do what is to be done."""
+        """Python calls this between any two steps of the main thread: so the loops do the rest."""
         for aio, heard in tuple(self._listeners.get(number, ())):
-            with suppress(RuntimeError):  # it is closed
+            with suppress(RuntimeError):  # the loop is closed
                 aio.call_soon_threadsafe(heard)
 
 
 def _is_of_loop(handler: Any) -> bool:
-    """Whether asyncio, or uvloop, has set it for its `add_signal_handler`."""
+    """True if asyncio or uvloop has set the handler, for its `add_signal_handler`."""
     if isinstance(getattr(handler, "__self__", None), asyncio.AbstractEventLoop):
         return True
     return getattr(handler, "__module__", None) == "asyncio.unix_events"
@@ -128,7 +128,7 @@ class SignalSource(OwnedProcess):
         self._signals = list(dict.fromkeys(_checked(number) for number in signals))
         self._owner = owner
         self._counts = dict.fromkeys(self._signals, 0)
-        # What is called for each signal that comes here.
+        # The listener of each signal.
         self._heard: dict[signal.Signals, Callable[[], object]] = {}
 
     def init(self) -> None:
@@ -150,7 +150,7 @@ class SignalSource(OwnedProcess):
         self._end_with(self._recipient(), self._spawned().ctx.stop)
 
     def _came(self, number: signal.Signals) -> None:
-        if number in self._heard:  # else it has ended since
+        if number in self._heard:  # else the source has ended since
             self._counts[number] += 1
             self._tell_owner(SignalReceived(self.id, number))
 

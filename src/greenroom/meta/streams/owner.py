@@ -132,7 +132,6 @@ class Outlet:
         self.holds = False
 
     def _pause(self) -> None:
-        """Pause the source."""
         raise NotImplementedError
 
     def _resume(self) -> None:
@@ -155,7 +154,6 @@ class Outlet:
             self._pending = deque()
 
     def tell(self, message: object) -> None:
-        """Tell the owner, now or when there is room."""
         if self._pending is not None:
             self._pending.append(message)
             return
@@ -208,10 +206,10 @@ class Outlet:
     def is_behind(self) -> bool:
         return self._pending is not None
 
-    def is_heard(self) -> bool:
+    def has_live_owner(self) -> bool:
         return self._owner is not None and not self._owner.closed
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Leave the owner, which is told what waits as soon as it has room."""
         owner, waiter = self._owner, self._waiter
         pending: deque[object] = self._pending or deque()
@@ -222,7 +220,7 @@ class Outlet:
             if owner is not None:
                 _wait_in_line(owner, message, self.alias)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Leave the owner, and make dead letters of what waits."""
         self._leave_line()
         pending, self._pending = self._pending, None

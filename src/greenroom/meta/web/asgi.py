@@ -168,7 +168,6 @@ class Lifespan:
             await asyncio.wait([self._task])
 
     def abandon(self) -> None:
-        """Break off the application."""
         if self._task is not None and not self._is_abandoned:
             self._is_abandoned = True  # cancelled once only: it may have something to await before it ends
             self._task.cancel()
@@ -329,7 +328,7 @@ class AsgiSocket:
             idle_timeout=20.0, linger=self._server.limits.linger, max_message=MAX_MESSAGE, ping_timeout=20.0
         )
         self._wire = QueueWire(options, self._server._loop, self._ws)
-        self._exchange.become(self._wire, head)
+        self._exchange.upgrade(self._wire, head)
 
     def fail(self) -> HttpResponse | None:
         if self._wire is None:
@@ -368,8 +367,8 @@ class QueueWire(WebSocketWire):
     def is_behind(self) -> bool:
         return len(self._queue) >= MOST_QUEUED or self._waiting >= MOST_WAITING
 
-    def _leave(self, reason: str, error: BaseException | None) -> None:
-        super()._leave(reason, error)
+    def _set_reason(self, reason: str, error: BaseException | None) -> None:
+        super()._set_reason(reason, error)
         self._changed.set()
 
     async def next_message(self) -> Any:

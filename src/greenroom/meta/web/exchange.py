@@ -92,7 +92,7 @@ class BodyReader:
             self.error = error
         self._changed.set()
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Forget the connection: an answered request may be kept, as dead letters do."""
         self._on_read = lambda: None
         if self.error is not None:
@@ -158,7 +158,7 @@ class HttpExchange(asyncio.Protocol):
         self.transport = transport
         self.peer = transport.get_extra_info("peername")
         self.scheme = "https" if transport.get_extra_info("sslcontext") is not None else "http"
-        if self._server.joined(self):
+        if self._server.add_exchange(self):
             self._set_alarm(self._limits.header_timeout, self._give_up_on_headers)
         else:
             self._is_over = True
@@ -192,7 +192,7 @@ class HttpExchange(asyncio.Protocol):
         self.resume_writing()
         self._fail_body(ConnectionResetError("the client has closed the connection"))
         self.cancel()
-        self._server.left(self)
+        self._server.remove_exchange(self)
 
     def pause_writing(self) -> None:
         self._drained = asyncio.get_running_loop().create_future()
@@ -426,7 +426,7 @@ class HttpExchange(asyncio.Protocol):
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         if self._body is not None:
-            self._body.let_go()
+            self._body.detach()
         self._task = self._body = None
         if task.cancelled() or self._is_over:
             return
@@ -462,10 +462,7 @@ class HttpExchange(asyncio.Protocol):
             return
         await self.send_head(response.status, pairs)
         if method != "HEAD":
-            if isinstance(body, bytes):
-                await self.send_body(body)
-            else:
-                await self._send_pieces(body)
+            await self._send_pieces((body,) if isinstance(body, bytes) else body)
         await self.send_end()
 
     def _whole(self, head: h11.Response, body: bytes) -> bytes:
@@ -532,13 +529,13 @@ class HttpExchange(asyncio.Protocol):
 
     # -- the end
 
-    def become(self, wire: WebSocketWire, head: bytes) -> None:
+    def upgrade(self, wire: WebSocketWire, head: bytes) -> None:
         """Turn the connection into a WebSocket, whose first bytes are `head`."""
         self._is_over = True
         self._set_alarm(None)
         if self._is_paused:
             self.transport.resume_reading()
-        self._server.left(self)
+        self._server.remove_exchange(self)
         early = bytes(self._conn.trailing_data[0])
         self.transport.write(head)
         self.transport.set_protocol(wire)

@@ -110,9 +110,9 @@ class WebServer(Server):
 
     # -- what its connections ask
 
-    def joined(self, exchange: HttpExchange) -> bool:
+    def add_exchange(self, exchange: HttpExchange) -> bool:
         """Count a new connection. Returns False if there is no room for it."""
-        if not self._joined(exchange):
+        if not self._admit(exchange):
             return False
         self._counts["taken"] += 1
         self._exchanges[exchange] = None
@@ -122,7 +122,7 @@ class WebServer(Server):
         # WebSockets of applications are no meta-processes.
         return len(self._exchanges) + self._connections + len(self.applications.sockets)
 
-    def left(self, exchange: HttpExchange) -> None:
+    def remove_exchange(self, exchange: HttpExchange) -> None:
         """Forget a connection that is over, or is a WebSocket now."""
         self._exchanges.pop(exchange, None)
         self._end_if_unused()
@@ -151,12 +151,12 @@ class WebServer(Server):
             max_message=target.max_message,
             ping_timeout=target.ping_timeout,
         )
-        exchange.become(WebSocketWire(options, self._loop, partial(self._begin, target), ws, request, chosen), head)
+        exchange.upgrade(WebSocketWire(options, self._loop, partial(self._begin, target), ws, request, chosen), head)
         return None
 
     def _begin(self, target: WebSocket, wire: Wire) -> None:
         owner = target.owner or self.parent
-        self._bring_up(WebSocketConnection(wire), wire, owner, target.handler, target.supervision)
+        self._spawn_connection(WebSocketConnection(wire), wire, owner, target.handler, target.supervision)
 
     def _shown(self) -> dict[str, Any]:
         websockets = self._connections + len(self.applications.sockets)

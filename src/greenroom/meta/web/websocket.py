@@ -174,7 +174,6 @@ class WebSocketWire(Wire):
             self._is_taking = False
 
     def _catch_up_later(self) -> None:
-        """Go on in the next turn of the loop."""
         if not self._is_catching_up:
             self._is_catching_up = True
             self._pause()
@@ -242,13 +241,13 @@ class WebSocketWire(Wire):
         self.code, self.text = int(event.code), event.reason or ""
         if state is ConnectionState.REMOTE_CLOSING:
             self.transport.write(self._ws.send(event.response()))
-        self._leave("eof", None)
-        self._part(expects_more=not self.has_finished and has_unread(self.transport))
+        self._set_reason("eof", None)
+        self._close_when_written(expects_more=not self.has_finished and has_unread(self.transport))
 
     def eof_received(self) -> bool:
         """The other side is gone without a close frame, unless one was sent."""
         self._has_ended = True
-        self._leave("eof" if self._has_sent_close else "reset", None)
+        self._set_reason("eof" if self._has_sent_close else "reset", None)
         return False
 
     def _resume(self) -> None:
@@ -295,7 +294,7 @@ class WebSocketWire(Wire):
         require_close_code(code, text)
         if reason == "stopped" and code == NORMAL:
             code = GOING_AWAY
-        self._leave(reason, error)
+        self._set_reason(reason, error)
         if self.lost:
             return
         if abort:
@@ -321,13 +320,12 @@ class WebSocketWire(Wire):
 
     def _fail(self, reason: str, error: BaseException, code: int) -> None:
         """Close because the other side does what it must not, and do not wait for an answer."""
-        self._leave(reason, error)
+        self._set_reason(reason, error)
         if not self._has_sent_close:
             self._send_close(code)
-        self._part(expects_more=True)
+        self._close_when_written(expects_more=True)
 
-    def _part(self, *, expects_more: bool) -> None:
-        """Close when all is written."""
+    def _close_when_written(self, *, expects_more: bool) -> None:
         self._ignores_input = True
         self._close_transport(expects_more=expects_more)
 

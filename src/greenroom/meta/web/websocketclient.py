@@ -156,8 +156,8 @@ class ClientWire(WebSocketWire):
             self._ignores_input = True
             self._fail_to_open(ConnectionRefusedError(f"the server answered {event.status_code}"))
 
-    def _leave(self, reason: str, error: BaseException | None) -> None:
-        super()._leave(reason, error)
+    def _set_reason(self, reason: str, error: BaseException | None) -> None:
+        super()._set_reason(reason, error)
         self._fail_to_open(error or ConnectionResetError("the server closed the connection before it was a WebSocket"))
 
     def _fail_to_open(self, error: BaseException) -> None:
