@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -267,7 +268,7 @@ def test_a_fault_may_bring_its_own_seed() -> None:
 )
 def test_a_fault_keeps_what_it_was_told_when_it_is_given_a_seed(fault: faults.Fault) -> None:
     seeded = fault.with_seed(7)
-    names = [name for name in type(fault).__slots__ if name != "seed"]
+    names = [field.name for field in fields(fault) if field.name != "seed"]
     assert [getattr(seeded, name) for name in names] == [getattr(fault, name) for name in names]
     assert (fault.seed, seeded.seed) == (None, 7)
     assert type(seeded) is type(fault)

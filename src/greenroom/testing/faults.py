@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from greenroom._core.simulation.schedules import SplitMix
 from greenroom.errors import ConfigError
-from greenroom.frozen import Frozen
 from greenroom.validation import is_number, is_whole
 
 __all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
@@ -32,124 +32,70 @@ ANYBODY = "*"
 _USUAL = (1, 100)
 
 
-class Fault(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Fault:
     """A declared fault. If it has a `seed`, it draws from that instead of the simulation's."""
 
-    __slots__ = ("chance", "seed")
+    chance: float = 1.0
+    seed: int | None = None
 
-    chance: float
-    seed: int | None
-
-    def _shown(self) -> list[str]:
-        parts = []
-        for name in type(self).__slots__:
-            value = getattr(self, name)
-            if value != _DEFAULTS.get((type(self).__name__, name), _DEFAULTS.get(("", name))):
-                text = value.__name__ if isinstance(value, type) else repr(value)
-                parts.append(text if name == "who" else f"{name}={text}")
-        return parts
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name in _CHECKS:
+                checked = _CHECKS[field.name](field.name, getattr(self, field.name))
+                object.__setattr__(self, field.name, checked)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__.lower()}({', '.join(self._shown())})"
+        parts = []
+        chance, seed, *own = fields(self)
+        for field in (*own, chance, seed):
+            value = getattr(self, field.name)
+            if value != field.default:
+                text = value.__name__ if isinstance(value, type) else repr(value)
+                parts.append(text if field.name == "who" else f"{field.name}={text}")
+        return f"{type(self).__name__.lower()}({', '.join(parts)})"
 
     def with_seed(self, seed: int) -> Fault:
-        values = {name: getattr(self, name) for name in type(self).__slots__}
-        return type(self)(**{**values, "seed": seed})
+        return replace(self, seed=seed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Crash(Fault):
-    """An actor fails at its n-th message."""
-
-    __slots__ = ("who", "at", "error", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
-
     who: Who
-    at: Number
-    error: Callable[[], BaseException] | None
-
-    def __init__(
-        self, who: Who, at: Number, error: Callable[[], BaseException] | None, chance: float, seed: int | None = None
-    ) -> None:
-        _require_number("at", at)
-        if error is not None and not callable(error):
-            raise ConfigError("error", error, "must be an exception class, or a function that makes an exception")
-        self._set(_who(who), at, error, _chance(chance), seed)
+    at: Number = None
+    error: Callable[[], BaseException] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Stop(Fault):
-    """An actor is told to stop, or is killed, at a step."""
-
-    __slots__ = ("who", "at", "kill", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
-
     who: Who
-    at: Number
-    kill: bool
-
-    def __init__(self, who: Who, at: Number, kill: bool, chance: float, seed: int | None = None) -> None:
-        _require_number("at", at)
-        self._set(_who(who), at, bool(kill), _chance(chance), seed)
+    at: Number = None
+    kill: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Shutdown(Fault):
-    """The whole system is told to stop at a step."""
-
-    __slots__ = ("at", "chance", "seed")
-
-    at: Number
-
-    def __init__(self, at: Number, chance: float, seed: int | None = None) -> None:
-        _require_number("at", at)
-        self._set(at, _chance(chance), seed)
+    at: Number = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Delay(Fault):
-    """Messages are delayed."""
-
-    __slots__ = ("sender", "to", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
-
-    sender: Who
-    to: Who
+    sender: Who = ANYBODY
+    to: Who = ANYBODY
     by: Seconds
 
-    def __init__(self, sender: Who, to: Who, by: Seconds, chance: float, seed: int | None = None) -> None:
-        self._set(_who(sender), _who(to), _seconds("by", by), _chance(chance), seed)
 
-
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Fill(Fault):
-    """A mailbox is full, from the n-th message on and for some seconds."""
-
-    __slots__ = ("who", "at", "lasting", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
-
     who: Who
-    at: Number
-    lasting: Seconds
-
-    def __init__(self, who: Who, at: Number, lasting: Seconds, chance: float, seed: int | None = None) -> None:
-        _require_number("at", at)
-        self._set(_who(who), at, _seconds("lasting", lasting), _chance(chance), seed)
+    at: Number = None
+    lasting: Seconds = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Slow(Fault):
-    """A handler takes longer."""
-
-    __slots__ = ("who", "by", "chance", "seed")  # noqa: RUF023 - in the order of the arguments
-
     who: Who
     by: Seconds
-
-    def __init__(self, who: Who, by: Seconds, chance: float, seed: int | None = None) -> None:
-        self._set(_who(who), _seconds("by", by), _chance(chance), seed)
-
-
-_DEFAULTS: dict[tuple[str, str], object] = {
-    ("", "chance"): 1.0,
-    ("", "seed"): None,
-    ("", "at"): None,
-    ("", "error"): None,
-    ("", "kill"): False,
-    ("", "sender"): ANYBODY,
-    ("", "to"): ANYBODY,
-    ("Fill", "lasting"): 1.0,
-}
 
 
 def crash(
@@ -163,17 +109,17 @@ def crash(
 
     If `who` matches several actors, each of them crashes once, at its own number.
     """
-    return Crash(who, at, error, chance)
+    return Crash(who=who, at=at, error=error, chance=chance)
 
 
 def stop(who: Who = ANYBODY, *, at: Number = None, kill: bool = False, chance: float = 1.0) -> Fault:
     """Stop (or kill) an actor at step `at` of the simulation: one of the living actors that match `who`."""
-    return Stop(who, at, kill, chance)
+    return Stop(who=who, at=at, kill=kill, chance=chance)
 
 
 def shutdown(*, at: Number = None, chance: float = 1.0) -> Fault:
     """Shut the system down at step `at` of the simulation."""
-    return Shutdown(at, chance)
+    return Shutdown(at=at, chance=chance)
 
 
 def delay(sender: Who = ANYBODY, to: Who = ANYBODY, *, by: Seconds = (0.0, 1.0), chance: float = 1.0) -> Fault:
@@ -182,22 +128,22 @@ def delay(sender: Who = ANYBODY, to: Who = ANYBODY, *, by: Seconds = (0.0, 1.0),
     Messages of one sender to one actor keep their order, and no notice overtakes a message. Ticks and replies are not
     delayed. The sender `"(outside)"` stands for all code that is not an actor.
     """
-    return Delay(sender, to, by, chance)
+    return Delay(sender=sender, to=to, by=by, chance=chance)
 
 
 def reorder(to: Who = ANYBODY, *, chance: float = 0.5) -> Fault:
     """Reorder messages of different senders, by delays of up to a microsecond."""
-    return Delay(ANYBODY, to, (0.0, 1e-6), chance)
+    return Delay(to=to, by=(0.0, 1e-6), chance=chance)
 
 
 def fill(who: Who = ANYBODY, *, at: Number = None, lasting: Seconds = 1.0, chance: float = 1.0) -> Fault:
     """Make a mailbox full when message number `at` is sent to it, for `lasting` seconds."""
-    return Fill(who, at, lasting, chance)
+    return Fill(who=who, at=at, lasting=lasting, chance=chance)
 
 
 def slow(who: Who = ANYBODY, *, by: Seconds = (0.0, 0.1), chance: float = 0.5) -> Fault:
     """Slow handlers down by `by` seconds: an async handler sleeps first, any other blocks the loop."""
-    return Slow(who, by, chance)
+    return Slow(who=who, by=by, chance=chance)
 
 
 def drawn_number(number: Number, prng: SplitMix) -> int:
@@ -216,23 +162,30 @@ def drawn_seconds(seconds: Seconds, prng: SplitMix) -> float:
     return seconds
 
 
-def _who(who: object) -> Who:
+def _who(name: str, who: object) -> Who:
     if isinstance(who, str | type) and who:
         return who
     raise ConfigError("who", who, "must be an actor's name or path (`*` stands for anything), or its class")
 
 
-def _chance(chance: object) -> float:
+def _chance(name: str, chance: object) -> float:
     if not is_number(chance, 1.0):
-        raise ConfigError("chance", chance, "must be a probability from 0 to 1")
+        raise ConfigError(name, chance, "must be a probability from 0 to 1")
     return float(chance)
 
 
-def _require_number(name: str, number: object) -> None:
+def _error(name: str, error: object) -> object:
+    if error is not None and not callable(error):
+        raise ConfigError(name, error, "must be an exception class, or a function that makes an exception")
+    return error
+
+
+def _number(name: str, number: object) -> object:
     pair: tuple[Any, ...] = number if isinstance(number, tuple) else (number, number)
     whole = all(is_whole(one, 1) for one in pair)
     if number is not None and not (len(pair) == 2 and whole and pair[0] <= pair[1]):
         raise ConfigError(name, number, "must be a whole number from 1 on, a pair of them, or None")
+    return number
 
 
 def _seconds(name: str, seconds: object) -> Seconds:
@@ -241,3 +194,17 @@ def _seconds(name: str, seconds: object) -> Seconds:
     if not (len(pair) == 2 and real and pair[0] <= pair[1]):
         raise ConfigError(name, seconds, "must be a number of seconds, or a pair of them")
     return (float(pair[0]), float(pair[1])) if isinstance(seconds, tuple) else float(pair[0])
+
+
+_CHECKS: dict[str, Callable[[str, object], object]] = {
+    "who": _who,
+    "sender": _who,
+    "to": _who,
+    "at": _number,
+    "error": _error,
+    "kill": lambda name, kill: bool(kill),
+    "by": _seconds,
+    "lasting": _seconds,
+    "chance": _chance,
+}
+"""Checks and converts what a fault is given, by field."""

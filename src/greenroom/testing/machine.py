@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from hypothesis import currently_in_test_context, note
@@ -189,5 +190,4 @@ def _from(fault: Fault, step: int) -> Fault:
     """`fault`, with its step counted from `step` on."""
     if not isinstance(fault, Stop | Shutdown) or not isinstance(fault.at, int):
         return fault
-    values: dict[str, Any] = {name: getattr(fault, name) for name in type(fault).__slots__}
-    return type(fault)(**{**values, "at": fault.at + step})
+    return replace(fault, at=fault.at + step)

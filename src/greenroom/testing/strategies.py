@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
@@ -99,19 +100,15 @@ def fault_lists(*declared: Fault) -> SearchStrategy[list[Fault]]:
 
 def _certain(fault: Fault) -> SearchStrategy[Fault]:
     """`fault` with its open values drawn."""
-    fields: dict[str, SearchStrategy[object]] = {}
-    for name in type(fault).__slots__:
-        value = getattr(fault, name)
-        if name == "at" and not isinstance(value, int):
-            fields[name] = st.integers(1, 10) | st.integers(1, 100) if value is None else st.integers(*value)
-        elif name == "lasting" and isinstance(value, tuple):
-            fields[name] = _seconds(*value)
-        elif name == "by" and isinstance(value, tuple):
-            fields[name] = _seconds(*value) | st.tuples(st.just(value[0]), _seconds(*value))
-        else:
-            fields[name] = st.just(value)
-    kind = type(fault)
-    made = st.fixed_dictionaries(fields).map(lambda values: kind(**values))
+    drawn: dict[str, SearchStrategy[Any]] = {}
+    at, lasting, by = (getattr(fault, name, 1) for name in ("at", "lasting", "by"))
+    if not isinstance(at, int):
+        drawn["at"] = st.integers(1, 10) | st.integers(1, 100) if at is None else st.integers(*at)
+    if isinstance(lasting, tuple):
+        drawn["lasting"] = _seconds(*lasting)
+    if isinstance(by, tuple):
+        drawn["by"] = _seconds(*by) | st.tuples(st.just(by[0]), _seconds(*by))
+    made = st.fixed_dictionaries(drawn).map(lambda values: replace(fault, **values))
     return st.builds(_seeded, made, _SEEDS) if _may_draw(fault) else made
 
 
