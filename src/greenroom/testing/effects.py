@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
 from greenroom.errors import AlreadyReplied, BadArgument
 from greenroom.errors.base import in_words
-from greenroom.frozen import Frozen
 from greenroom.lanes import Lane
 from greenroom.testing.probing.matching import shown
 
 if TYPE_CHECKING:
     from greenroom._core.timing.timers import Timer
-    from greenroom.actor.life.spec import ActorSpec
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
-    from greenroom.actor.records.record import ActorRecord, Settings
+    from greenroom.actor.records.record import ActorRecord
     from greenroom.lanes import MailboxConfig
     from greenroom.policy.directives import Directive
     from greenroom.policy.specs import Supervision
@@ -46,30 +45,20 @@ class Effect:
     __slots__ = ()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Sent(Effect):
     """A message that the actor sent: its receiver `to`, its `lane` and its `sender`.
 
     If the message was asked (`is_ask`), the test answers it with `reply` or `fail`.
     """
 
-    __slots__ = ("_is_answered", "_question", "_settle", "lane", "message", "sender", "to")
-
-    def __init__(
-        self,
-        to: ActorRef,
-        message: Any,
-        lane: Lane,
-        sender: ActorRef | None,
-        question: Question | None,
-        settle: Callable[[], None],
-    ) -> None:
-        self.to = to
-        self.message = message
-        self.lane = lane
-        self.sender = sender
-        self._question = question
-        self._settle = settle
-        self._is_answered = False
+    to: ActorRef
+    message: Any
+    lane: Lane
+    sender: ActorRef | None
+    _question: Question | None
+    _settle: Callable[[], None]
+    _is_answered: bool = False
 
     def __repr__(self) -> str:
         how = "" if self.lane is Lane.DATA else f" by {self.lane!r}"
@@ -87,7 +76,7 @@ class Sent(Effect):
         return self._question is not None and not self._question.done()
 
     def reply(self, value: object = None) -> None:
-        """Answer with `value`, and let the asker go on. If nobody waits any more, the reply is a dead letter."""
+        """Answer with `value`, and let the asker go on. If it waits no more, the reply is a dead letter."""
         self._claim("reply()").answer(value)
         self._settle()
 
@@ -107,64 +96,46 @@ class Sent(Effect):
         return self._question
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Spawned(Effect):
-    """An actor that it spawned: the arguments of `spawn`, and the `ref` of the stub in its place.
+    """An actor that was spawned: the arguments of `spawn`, and the `ref` of the stub in its place.
 
     Options that were not given have the values of the parent or of the system.
     """
 
-    __slots__ = (
-        "_messages",
-        "args",
-        "dispatcher",
-        "drain",
-        "env",
-        "factory",
-        "kwargs",
-        "mailbox",
-        "ref",
-        "stop_timeout",
-        "supervision",
-    )
-
-    ref: ActorRef
-    factory: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    supervision: Supervision
-    mailbox: MailboxConfig
-    drain: Drain
-    env: Mapping[str, Any]
-    dispatcher: str
-    stop_timeout: float
-
-    def __init__(self, messages: Callable[[ActorRef], list[Any]]) -> None:
-        self._messages = messages
+    _messages: Callable[[ActorRef], list[Any]]
+    ref: ActorRef = field(init=False)
+    factory: Any = field(init=False)
+    args: tuple[Any, ...] = field(init=False)
+    kwargs: Mapping[str, Any] = field(init=False)
+    supervision: Supervision = field(init=False)
+    mailbox: MailboxConfig = field(init=False)
+    drain: Drain = field(init=False)
+    env: Mapping[str, Any] = field(init=False)
+    dispatcher: str = field(init=False)
+    stop_timeout: float = field(init=False)
 
     def complete(self, record: ActorRecord) -> None:
         """Fill in what is not known before the spawn is complete."""
-        spec: ActorSpec = record.spec
-        settings: Settings = record.settings()
-        drain = None if record.extras is None else record.extras.drain
-        self.ref = record.cell.ref
-        self.factory = spec.factory
+        cell, settings, extras = record.cell, record.settings(), record.extras
+        drain, dispatcher = (None, None) if extras is None else (extras.drain, extras.dispatcher)
+        own: float | None = settings.stop_timeout
+        self.ref = cell.ref
+        self.factory = record.spec.factory
         self.args = record.args
-        self.kwargs = spec.kwargs
+        self.kwargs = record.spec.kwargs
         self.supervision = settings.supervision
-        self.mailbox = record.cell.config
+        self.mailbox = cell.config
         self.drain = Drain.DEAD_LETTER if drain is None else drain
         self.env = dict(settings.env)
-        named = None if record.extras is None else record.extras.dispatcher
-        self.dispatcher = CONCURRENT if named is None else named
-        own: float | None = settings.stop_timeout
-        self.stop_timeout = record.cell.loop.host.system.config.stop_timeout if own is None else own
+        self.dispatcher = CONCURRENT if dispatcher is None else dispatcher
+        self.stop_timeout = cell.loop.host.system.config.stop_timeout if own is None else own
 
     def __repr__(self) -> str:
         return f"<Spawned {self.ref}>"
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.ref.name
 
     @property
@@ -174,7 +145,7 @@ class Spawned(Effect):
 
 
 class TimerStarted(Effect):
-    """A timer that it started. `key` is None for timers without a key."""
+    """A timer that the actor started. `key` is None for timers without a key."""
 
     __slots__ = ("_now", "_timer", "delay", "fixed_rate", "interval", "key", "message", "to")
 
@@ -206,19 +177,17 @@ class TimerStarted(Effect):
         return max(0.0, self._timer.deadline - self._now()) if self.active else 0.0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Failed(Effect):
-    """It raised an exception, and its supervision decided what to do. `doing` says where: `on Deposit`.
+    """The actor raised an exception, and its supervision decided what to do. `doing` says where: `on Deposit`.
 
-    `decision` is None for exceptions of `pre_stop`, `post_stop` and `pre_restart`: they change nothing.
+    `decision` is None for exceptions of `pre_stop`, `post_stop` and `pre_restart`: they change nothing. For others it
+    is set before the test goes on.
     """
 
-    __slots__ = ("cause", "decision", "doing")
-
-    def __init__(self, cause: BaseException, doing: str) -> None:
-        self.cause = cause
-        self.doing = doing
-        # Set when the runtime has decided, before the test goes on.
-        self.decision: Directive | None = None
+    cause: BaseException
+    doing: str
+    decision: Directive | None = None
 
     @property
     def told(self) -> str:
@@ -231,81 +200,53 @@ class Failed(Effect):
         return f"<Failed {self.doing}: {in_words(self.cause)}{decided}>"
 
 
-class Stopped(Frozen, Effect):
-    """Another actor that it ended: a child that it stopped, or that ended with it."""
-
-    __slots__ = ("ref",)
-
-    ref: ActorRef
-
-    def __init__(self, ref: ActorRef) -> None:
-        self._set(ref)
-
-
-class Watched(Frozen, Effect):
-    """It began to watch `ref`. If `message` is not None, it gets that instead of the signal."""
-
-    __slots__ = ("ref", "message")  # noqa: RUF023 - their order is that of the arguments
-
-    ref: ActorRef
-    message: Any
-
-    def __init__(self, ref: ActorRef, message: object = None) -> None:
-        self._set(ref, message)
-
-
-class Unwatched(Frozen, Effect):
-    """It stopped watching `ref`."""
-
-    __slots__ = ("ref",)
+@dataclass(frozen=True, slots=True)
+class Stopped(Effect):
+    """Another actor that the actor ended: a child that it stopped, or that ended with it."""
 
     ref: ActorRef
 
-    def __init__(self, ref: ActorRef) -> None:
-        self._set(ref)
+
+@dataclass(frozen=True, slots=True)
+class Watched(Effect):
+    """The actor began to watch `ref`. If `message` is not None, that comes instead of the signal."""
+
+    ref: ActorRef
+    message: Any = None
 
 
-class Monitored(Frozen, Effect):
-    """It began to monitor `ref`; `mref` identifies the monitor."""
+@dataclass(frozen=True, slots=True)
+class Unwatched(Effect):
+    """The actor stopped watching `ref`."""
 
-    __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
+    ref: ActorRef
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored(Effect):
+    """The actor began to monitor `ref`; `mref` identifies the monitor."""
 
     ref: ActorRef
     mref: MonitorRef
 
-    def __init__(self, ref: ActorRef, mref: MonitorRef) -> None:
-        self._set(ref, mref)
 
-
-class Demonitored(Frozen, Effect):
-    """It ended a monitor."""
-
-    __slots__ = ("ref", "mref")  # noqa: RUF023 - as above
+@dataclass(frozen=True, slots=True)
+class Demonitored(Effect):
+    """The actor ended a monitor."""
 
     ref: ActorRef
     mref: MonitorRef
 
-    def __init__(self, ref: ActorRef, mref: MonitorRef) -> None:
-        self._set(ref, mref)
 
-
-class Linked(Frozen, Effect):
-    """It linked itself to `ref`."""
-
-    __slots__ = ("ref",)
+@dataclass(frozen=True, slots=True)
+class Linked(Effect):
+    """The actor linked itself to `ref`."""
 
     ref: ActorRef
 
-    def __init__(self, ref: ActorRef) -> None:
-        self._set(ref)
 
-
-class Unlinked(Frozen, Effect):
-    """It unlinked itself from `ref`."""
-
-    __slots__ = ("ref",)
+@dataclass(frozen=True, slots=True)
+class Unlinked(Effect):
+    """The actor unlinked itself from `ref`."""
 
     ref: ActorRef
-
-    def __init__(self, ref: ActorRef) -> None:
-        self._set(ref)
