@@ -41,7 +41,6 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 KIT_FLOORS = [
     ["checks", "events", "faults", "patches", "probing"],
     ["diagrams", "effects", "eventloop", "injection"],
-    ["svgdiagram"],
     ["trace"],
     ["recording", "simulation"],
     ["fakepeer", "harness", "simulatedprogram"],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from greenroom._core.simulation import events as event_kinds
 from greenroom.exits import ExitReason
-from greenroom.frozen import Frozen
 
-__all__ = ["KINDS", "OUTSIDE", "Event", "printable", "shown"]
+__all__ = ["KINDS", "NOTES", "OUTSIDE", "Event", "printable", "shown"]
 
 OUTSIDE = "(outside)"
 """The sender of messages that no actor sends: the program itself and its tasks."""
@@ -21,7 +21,8 @@ KINDS = {
 }
 
 
-class Event(Frozen):
+@dataclass(frozen=True, slots=True)
+class Event:
     """Something that happened at a step of a simulation.
 
     `kind` says what: `told`, `asked`, `ticked` (a timer sent), `taken` (the message is handled), `answered`,
@@ -32,8 +33,6 @@ class Event(Frozen):
     reason.
     """
 
-    __slots__ = ("step", "time", "kind", "actor", "what", "other")  # noqa: RUF023 - in the order of the arguments
-
     step: int
     time: float
     kind: str
@@ -41,29 +40,31 @@ class Event(Frozen):
     what: Any
     other: str
 
-    def __init__(self, step: int, time: float, kind: str, actor: str, what: object, other: str) -> None:
-        self._set(step, time, kind, actor, what, other)
-
     def __str__(self) -> str:
         return f"{self.step:>6} {self.time:>10.6g} s  {_SENTENCES[self.kind].format(self=self, what=shown(self.what))}"
 
 
+NOTES = {
+    "failed": "fails: {}",
+    "restarted": "is restarted after {}",
+    "escalated": "escalates {}",
+    "full": "has no room for {}",
+    "dropped": "drops {}",
+    "declined": "refuses it: {}",
+}
+"""What an event says of its actor, where that is the same in a text and in a diagram."""
+
 _SENTENCES = {
+    **{kind: "    {self.actor} " + note.format("{what}") for kind, note in NOTES.items()},
     "told": "{self.other} -> {self.actor}: {what}",
     "asked": "{self.other} -> {self.actor}: {what}, and asks for a reply",
     "ticked": "{self.other} -> {self.actor}: {what}, by a timer",
     "taken": "    {self.actor} handles {what}",
     "answered": "{self.actor} answers {self.other}: {what}",
     "refused": "{self.other} gets no answer from {self.actor}: {what}",
-    "failed": "    {self.actor} fails: {what}",
     "started": "    {self.actor} has started",
     "stopped": "    {self.actor} has ended: {what}",
-    "restarted": "    {self.actor} is restarted after {what}",
-    "escalated": "    {self.actor} escalates {what}",
-    "full": "    {self.actor} has no room for {what}",
-    "dropped": "    {self.actor} drops {what}",
     "dead_letter": "    {what} to {self.actor} is a dead letter",
-    "declined": "    {self.actor} refuses it: {what}",
     "injected": "    fault: {self.what}",
 }
 

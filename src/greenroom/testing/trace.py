@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
@@ -30,7 +31,6 @@ class Trace:
         self.seconds: float = director.clock.time
         self.digest = f"{director.fingerprint:016x}"
         self._log: list[Any] = director.log
-        self._events: list[Event] | None = None
 
     @classmethod
     def empty(cls) -> Trace:
@@ -38,7 +38,7 @@ class Trace:
         return cls(Director(Schedule(), VirtualClock(), 0, 0, 1))
 
     def __len__(self) -> int:
-        return len(self._log) // ENTRIES if self._events is None else len(self._events)
+        return len(self._log) // ENTRIES
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
@@ -49,14 +49,11 @@ class Trace:
     def __str__(self) -> str:
         return "\n".join(map(str, self))
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
-        if self._events is None:
-            log = self._log
-            names: dict[int, str] = {}
-            self._events = [_event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)]
-            self._log = []
-        return self._events
+        log = self._log
+        names: dict[int, str] = {}
+        return [_event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)]
 
     def tail(self, many: int) -> str:
         """The last events as text, with the number of events before them."""
@@ -73,7 +70,7 @@ class Trace:
 
     def svg(self, last: int = 200) -> str:
         """The last events as an SVG sequence diagram. Arrows lead from the sending of a message to its handling."""
-        from greenroom.testing.svgdiagram import svg
+        from greenroom.testing.diagrams import svg
 
         return svg(self._last(last))
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from greenroom import Actor, ActorSystem
 from greenroom.exits import KILLED, ExitReason
 from greenroom.testing import faults
-from greenroom.testing.diagrams import mermaid, message_paths
+from greenroom.testing.diagrams import mermaid, message_paths, svg
 from greenroom.testing.events import OUTSIDE, Event
 from greenroom.testing.simulation import Simulation
-from greenroom.testing.svgdiagram import svg
 
 SENDING = ("told", "asked", "ticked")
 LOSING = ("dead_letter", "dropped", "full")
