@@ -6,22 +6,16 @@ import math
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless
 from greenroom.errors.base import in_words
-from greenroom.frozen import Frozen
 from greenroom.system.config import SystemConfig
 from greenroom.testing.faults import Fault
 from greenroom.testing.shrinking import Shrunk, shrink
 from greenroom.testing.simulatedprogram import Check, SimulatedProgram, silence_logs
-from greenroom.testing.simulation import (
-    Fatal,
-    Program,
-    Script,
-    require_fatal,
-    shown_fatal,
-)
+from greenroom.testing.simulation import Fatal, Program, Script, require_fatal, shown_fatal
 from greenroom.testing.trace import Trace
 from greenroom.testing.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.validation import is_number, require_whole
@@ -34,6 +28,7 @@ _SHOWN = 60
 """How many events a report shows."""
 
 
+@dataclass(eq=False, repr=False)
 class Failure:
     """A seed at which the program failed.
 
@@ -42,11 +37,10 @@ class Failure:
     none was looked for or found, and then `shortest.simplified` is False.
     """
 
-    def __init__(self, seed: int, error: BaseException, trace: Trace, shortest: Shrunk) -> None:
-        self.seed = seed
-        self.error = error
-        self.trace = trace
-        self.shortest = shortest
+    seed: int
+    error: BaseException
+    trace: Trace
+    shortest: Shrunk
 
     def __repr__(self) -> str:
         return f"<Failure at seed {self.seed}: {in_words(self.error)}>"
@@ -69,18 +63,14 @@ class Failure:
         return "\n".join([*lines, trace.tail(_SHOWN), *(drawing if len(trace) else ())])
 
 
-class Report(Frozen):
+@dataclass(frozen=True, slots=True)
+class Report:
     """The result of `explore`. `failure` is None if every run passed."""
-
-    __slots__ = ("runs", "seconds", "failure", "call")  # noqa: RUF023 - in the order of the arguments
 
     runs: int
     seconds: float
     failure: Failure | None
-    call: str
-
-    def __init__(self, runs: int, seconds: float, failure: Failure | None, call: str = "") -> None:
-        self._set(runs, seconds, failure, call)
+    call: str = ""
 
     def __str__(self) -> str:
         if self.failure is None:
@@ -116,7 +106,7 @@ def explore(
     A run fails when
 
     - the program raises,
-    - an actor raises an exception that is `fatal`, and nobody who asked it gets to know,
+    - an actor raises an exception that is `fatal`, and no asker gets to know,
     - the ledger does not balance, or
     - `check(result)` raises or returns False.
 
@@ -170,7 +160,7 @@ def describe(
         shortest = Shrunk(seed, {}, simulated.settings["faults"], error, trace, 0, simplified=False)
         return Failure(seed, error, trace, shortest)
 
-    # It would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
+    # The run would hang or exit here too; or the exception is not the program's: a test runner's timeout, for example.
     if isinstance(reported, RunHung | WorkerLost) or not isinstance(reported, Exception):
         return as_it_is(reported, Trace.empty())
     if isinstance(reported, SimulationEndless):  # its first steps show as much, and sooner
@@ -186,11 +176,9 @@ def describe(
         raise
     if error is None:
         return as_it_is(reported, simulation.trace)
-    if isinstance(error, SimulationEndless) or not isinstance(error, Exception):
+    if isinstance(error, SimulationEndless) or not isinstance(error, Exception) or not shrink_seconds:
         return as_it_is(error, simulation.trace)
-    if not shrink_seconds:
-        return as_it_is(error, simulation.trace)
-    shortest = shrink(simulated, seed, error, apart=apart, output=output, patience=patience, seconds=shrink_seconds)
+    shortest = shrink(simulated, seed, error, seconds=shrink_seconds, apart=apart, patience=patience, output=output)
     return Failure(seed, error, simulation.trace, shortest)
 
 

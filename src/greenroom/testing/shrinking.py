@@ -8,16 +8,16 @@ hundreds of runs. Any of them may hang or end its process, so they run in a fork
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from math import inf
 from multiprocessing.connection import Connection
 from typing import TextIO
 
 from greenroom._core.simulation.director import BROUGHT
-from greenroom.frozen import Frozen
 from greenroom.testing.faults import Fault
 from greenroom.testing.simulatedprogram import SimulatedProgram, is_same_failure
 from greenroom.testing.trace import Trace
@@ -27,7 +27,6 @@ __all__ = ["Choices", "ForkedReproducer", "Reproducer", "Shrunk", "shrink"]
 
 _KEEP = 100_000
 
-
 Choices = dict[int, tuple[int, int, int]]
 _AS_LONG = 20
 _AT_LEAST = 1.0
@@ -36,13 +35,12 @@ _BLOCKED = 10
 """Times that. A run that takes so long without computing waits for something that does not happen."""
 _LONGER = 4
 _A_FEW = 1000
+_MOST_RUNS = 1000
 
 
-class Shrunk(Frozen):
+@dataclass(frozen=True, slots=True)
+class Shrunk:
     """The simplest run found: `Simulation(seed, schedule=script, faults=faults)` fails as `error` says."""
-
-    # In the order of the arguments.
-    __slots__ = ("seed", "script", "faults", "error", "trace", "runs", "actors", "simplified")  # noqa: RUF023
 
     seed: int
     script: Choices
@@ -50,23 +48,10 @@ class Shrunk(Frozen):
     error: BaseException
     trace: Trace
     runs: int
-    actors: dict[int, str]
+    actors: dict[int, str] = field(default_factory=dict)
     """The actor that was chosen at each step of the script."""
-    simplified: bool
+    simplified: bool = True
     """False if this is the run of the seed itself, with its own schedule, and no script."""
-
-    def __init__(
-        self,
-        seed: int,
-        script: Choices,
-        faults: tuple[Fault, ...],
-        error: BaseException,
-        trace: Trace,
-        runs: int,
-        actors: dict[int, str] | None = None,
-        simplified: bool = True,
-    ) -> None:
-        self._set(seed, script, faults, error, trace, runs, actors or {}, simplified)
 
     def explain(self) -> str:
         """The schedule in words."""
@@ -97,13 +82,12 @@ def shrink(
     seed: int,
     error: BaseException,
     *,
-    apart: bool = True,
-    output: TextIO | None = None,
-    patience: float = 60.0,
-    max_runs: int = 1000,
-    seconds: float = 20.0,
+    seconds: float,
+    apart: bool,
+    patience: float,
+    output: TextIO | None,
 ) -> Shrunk:
-    """Find the simplest run of `simulated` that fails like `seed` with `error`, within `max_runs` and `seconds`.
+    """Find the simplest run of `simulated` that fails like `seed` with `error`, within `seconds`.
 
     The runs are made in a forked process, so that one that hangs can be killed, unless `apart` is False or this process
     cannot fork. If `output` is a terminal, it shows the progress.
@@ -112,7 +96,7 @@ def shrink(
     kind = ForkedReproducer if apart and can_fork() else Reproducer
     with closing(kind(simulated, seed, error, patience)) as reproducer:
         try:
-            return _Shrinker(simulated, seed, error, reproducer, status, max_runs, seconds).run()
+            return _Shrinker(reproducer, status, seconds).run()
         finally:
             status.clear()
 
@@ -120,22 +104,9 @@ def shrink(
 class _Shrinker:
     """Shrinks one failure; holds the simplest choices and faults found so far."""
 
-    def __init__(
-        self,
-        simulated: SimulatedProgram,
-        seed: int,
-        error: BaseException,
-        reproducer: Reproducer,
-        status: StatusLine,
-        max_runs: int,
-        seconds: float,
-    ) -> None:
-        self._simulated = simulated
-        self._seed = seed
-        self._wanted = error
+    def __init__(self, reproducer: Reproducer, status: StatusLine, seconds: float) -> None:
         self._reproducer = reproducer
         self._status = status
-        self._left = max_runs
         self._until = time.monotonic() + seconds
         self._runs = 0
         self._choices = reproducer.choices
@@ -153,24 +124,23 @@ class _Shrinker:
             script: Choices = self._choices
         else:  # it does not fail from its recorded choices: show its own schedule
             script = {}
-        simulation = self._simulated.simulation(self._seed, _KEEP, schedule=self._choices, faults=self._faults)
+        seed, simulated = self._reproducer.seed, self._reproducer.simulated
+        simulation = simulated.simulation(seed, _KEEP, schedule=self._choices, faults=self._faults)
         simulation.write_choices()
-        error = self._simulated.run_in(simulation)
+        error = simulated.run_in(simulation)
         if error is None:
-            simulation = self._simulated.simulation(self._seed, _KEEP)
-            error = self._simulated.run_in(simulation) or self._wanted
+            simulation = simulated.simulation(seed, _KEEP)
+            error = simulated.run_in(simulation) or self._reproducer.wanted
         actors = simulation.actors_chosen
-        return Shrunk(self._seed, script, self._faults, error, simulation.trace, self._runs, actors, simplified)
+        return Shrunk(seed, script, self._faults, error, simulation.trace, self._runs, actors, simplified)
 
     def _fails(self, choices: Choices, faults: tuple[Fault, ...]) -> bool:
         seconds = self._until - time.monotonic()
-        if self._left <= 0 or seconds <= 0.0:
+        if self._runs >= _MOST_RUNS or seconds <= 0.0:
             return False
-        self._left -= 1
         self._runs += 1
-        self._status.show(
-            f"seed {self._seed} fails; simplifying it, run {self._runs}: {len(self._choices)} deviations left"
-        )
+        found = f"run {self._runs}: {len(self._choices)} deviations left"
+        self._status.show(f"seed {self._reproducer.seed} fails; simplifying it, {found}")
         return self._reproducer.reproduces(choices, faults, seconds)
 
     def _try(self, choices: Choices) -> bool:
@@ -219,33 +189,30 @@ class _Shrinker:
         return dropped
 
     def _make_smaller(self) -> None:
+        """Leave out parts of choices, and move positions nearer to the front."""
         for step in sorted(self._choices):
-            for smaller in _smaller(lambda step=step: self._choices[step]):  # type: ignore[misc]
-                self._try({**self._choices, step: smaller})
+            for part in range(3):
+                choice = [*self._choices[step]]
+                if choice[part] and sum(map(bool, choice)) > 1:
+                    choice[part] = 0
+                    self._try_at(step, *choice)
+            position, budget, pause = self._choices[step]
+            while position > 1 and (
+                self._try_at(step, position // 2, budget, pause) or self._try_at(step, position - 1, budget, pause)
+            ):
+                position = self._choices[step][0]
 
-
-def _smaller(current: Callable[[], tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Simpler choices to try: without one part, or with a position nearer to the front."""
-    for part in range(3):
-        choice = current()
-        if choice[part] and any(choice[:part] + choice[part + 1 :]):
-            yield (*choice[:part], 0, *choice[part + 1 :])  # type: ignore[misc]
-    while current()[0] > 1:
-        before = current()
-        yield (before[0] // 2, before[1], before[2])
-        if current() == before:
-            yield (before[0] - 1, before[1], before[2])
-        if current() == before:
-            return
+    def _try_at(self, step: int, position: int, budget: int, pause: int) -> bool:
+        return self._try({**self._choices, step: (position, budget, pause)})
 
 
 class Reproducer:
     """Runs the failing seed with other choices and fewer faults, in this process."""
 
     def __init__(self, simulated: SimulatedProgram, seed: int, wanted: BaseException, patience: float) -> None:
-        self._simulated = simulated
-        self._seed = seed
-        self._wanted = wanted
+        self.simulated = simulated
+        self.seed = seed
+        self.wanted = wanted
         began = time.process_time()
         simulation = simulated.simulation(seed, 0)
         simulation.write_choices()
@@ -261,10 +228,8 @@ class Reproducer:
 
     def reproduces(self, choices: Choices, faults: tuple[Fault, ...], seconds: float) -> bool:
         """Whether the seed fails in the same way with these `choices` and these of its `faults`, within `seconds`."""
-        simulation = self._simulated.simulation(
-            self._seed, 0, schedule=choices, faults=faults, max_steps=self._max_steps
-        )
-        return is_same_failure(self._simulated.run_in(simulation), self._wanted)
+        simulation = self.simulated.simulation(self.seed, 0, schedule=choices, faults=faults, max_steps=self._max_steps)
+        return is_same_failure(self.simulated.run_in(simulation), self.wanted)
 
     def close(self) -> None:
         pass
@@ -294,12 +259,12 @@ class ForkedReproducer(Reproducer):
 
     def close(self) -> None:
         if self._connection is not None and self._processes is not None:
-            self._processes.end()
+            self._processes.close()
             self._connection.close()
             self._processes = self._connection = None
 
     def _start_process(self) -> Connection:
-        ours, theirs = ForkedProcesses.pipe()
+        ours, theirs = multiprocessing.Pipe()
         try:
             self._processes = ForkedProcesses(lambda number: self._serve(theirs), 1)
         except BaseException:

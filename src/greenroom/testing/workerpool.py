@@ -16,23 +16,19 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from types import TracebackType
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from greenroom.testing.simulatedprogram import SimulatedProgram
 
 if TYPE_CHECKING:
     from ctypes import Array, c_byte, c_longlong
-    from multiprocessing.context import ForkContext, ForkProcess
+    from multiprocessing.context import ForkProcess
 
 __all__ = ["ForkedProcesses", "NotRepeated", "RunHung", "StatusLine", "WorkerLost", "WorkerPool", "can_fork"]
 
 _POLL_INTERVAL = 0.1
 _BAR_WIDTH = 24
-
-
 _REDRAW_INTERVAL = 0.1
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -96,13 +92,14 @@ class WorkerPool:
         # Per worker: how many seeds it has run, and the position at which it failed. Each worker writes only its own
         # slots, so no lock is needed; a worker that is killed would never release one. The last slot of `failed` is
         # written by this process, for workers that hang or exit.
-        counts = ForkedProcesses.context().RawArray("q", self._workers)
-        failed = ForkedProcesses.context().RawArray("q", [len(seeds)] * (self._workers + 1))
-        interrupted = ForkedProcesses.context().RawArray("b", self._workers)
-        with ForkedProcesses(
-            lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers
-        ) as processes:
-            lost = self._wait(processes, counts, failed)
+        forking = multiprocessing.get_context("fork")
+        counts = forking.RawArray("q", self._workers)
+        failed = forking.RawArray("q", [len(seeds)] * (self._workers + 1))
+        interrupted = forking.RawArray("b", self._workers)
+        with closing(
+            ForkedProcesses(lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers)
+        ) as forked:
+            lost = self._wait(forked.processes, counts, failed)
         self.done = sum(counts)
         lowest = min(failed)
         if lowest == len(seeds):
@@ -171,44 +168,24 @@ def can_fork() -> bool:
 
 
 class ForkedProcesses:
-    """Forks `size` processes that each call `work(number)`, and ends them when the `with` block is left."""
+    """Forks `size` processes that each call `work(number)`, and end with this process at the latest."""
 
     def __init__(self, work: Callable[[int], None], size: int) -> None:
-        self._work = work
-        # Nothing is ever written to this pipe: a child reads EOF when this process is gone.
-        self._read_end, self._write_end = self._open_fds = [*os.pipe()]
         self.processes: list[ForkProcess] = []
         try:
             with warnings.catch_warnings():
                 # Python warns of forking with threads. Those of a test runner hold no lock that a child needs.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 for number in range(size):
-                    process = self.context().Process(target=self._run, args=(number,), daemon=True)
+                    process = multiprocessing.get_context("fork").Process(target=_run, args=(work, number), daemon=True)
                     with _interrupts_blocked():
                         process.start()
                         self.processes.append(process)
         except BaseException:
-            self.end()
+            self.close()
             raise
 
-    @staticmethod
-    def context() -> ForkContext:
-        return multiprocessing.get_context("fork")
-
-    @classmethod
-    def pipe(cls) -> tuple[Connection, Connection]:
-        """A two-way pipe, with one end for a child."""
-        return cls.context().Pipe()
-
-    def __enter__(self) -> list[ForkProcess]:
-        return self.processes
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.end()
-
-    def end(self) -> None:
+    def close(self) -> None:
         while self.processes:
             process = self.processes[-1]
             if process.is_alive():
@@ -216,16 +193,14 @@ class ForkedProcesses:
             process.join()
             process.close()
             self.processes.pop()
-        while self._open_fds:
-            os.close(self._open_fds.pop())
 
-    def _run(self, number: int) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends us
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-        os.close(self._write_end)
-        threading.Thread(target=_exit_with_parent, args=(self._read_end,), daemon=True).start()
-        gc.freeze()
-        self._work(number)
+
+def _run(work: Callable[[int], None], number: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends us
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    gc.freeze()
+    work(number)
 
 
 @contextmanager
@@ -238,9 +213,11 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _exit_with_parent(read_end: int) -> None:
+def _exit_with_parent() -> None:
     """Exit when the parent process has ended, even if a handler blocks the main thread."""
-    os.read(read_end, 1)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)
 
 
