@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
+from enum import Enum
 from types import EllipsisType, new_class
 from typing import Any, NamedTuple, TypeVar, cast
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.life.spec import class_info_of
+from greenroom.actor.life.spec import HOOKS, class_info_of
 from greenroom.actor.messaging.ref import ActorRef
-from greenroom.actor.messaging.signals import (
-    ChildTerminated,
-    PostRestart,
-    PostStart,
-    PostStop,
-    PreRestart,
-    PreStart,
-    PreStop,
-    Signal,
-    Terminated,
-)
+from greenroom.actor.messaging.signals import Signal
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.errors.base import in_words
@@ -30,22 +22,14 @@ from greenroom.validation import require_delay
 __all__ = ["HookCall", "HookLog", "assert_ended", "assert_states", "difference_between"]
 
 A = TypeVar("A", bound=Actor)
+E = TypeVar("E", bound=Enum)
 T = TypeVar("T")
 _End = ExitKind | ExitReason | type[BaseException] | BaseException
 """How an actor should have ended."""
 
 
-_HOOK_OF: dict[type[Signal], str] = {
-    PreStart: "pre_start",
-    PostStart: "post_start",
-    PreStop: "pre_stop",
-    PostStop: "post_stop",
-    PreRestart: "pre_restart",
-    PostRestart: "post_restart",
-    Terminated: "on_terminated",
-    ChildTerminated: "on_child_terminated",
-}
-_OTHER_HOOKS = ("snapshot", "restore")
+_STATE_HOOKS = ("snapshot", "restore")
+_RECORDED = (*(hook for hook in HOOKS if hook != "on_signal"), *_STATE_HOOKS)
 
 
 def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[State, ...]:
@@ -66,7 +50,7 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
     A state is given as such or by its name. `...` stands for any number of states. Actors remember their states in a
     system with `SystemConfig(history=True)`; the actor in an `ActorHarness` always does.
     """
-    wanted = [one if isinstance(one, EllipsisType) else _state_of(one) for one in states]
+    wanted = [one if isinstance(one, EllipsisType) else _member(State, one, "state of an actor") for one in states]
     history = ref.history
     system = ref._cell.loop.host.system
     if not history and not system.config.history:
@@ -74,22 +58,19 @@ def assert_states(ref: ActorRef, *states: State | str | EllipsisType) -> tuple[S
             f"{ref} does not remember its states: give the system {system.name!r} a SystemConfig(history=True)"
         )
     if not _fits(wanted, history):
-        raise AssertionError(_differs(f"{ref} should have been", "it was", wanted, history, _name_of_state))
+        raise AssertionError(_differs(f"{ref} should have been", "it was", wanted, history, lambda state: state.value))
     return history
 
 
-def _state_of(given: State | str) -> State:
-    if isinstance(given, State):
+def _member(kind: type[E], given: E | str, what: str) -> E:
+    """The member of an enum that has this value, in whatever case."""
+    if isinstance(given, kind):
         return given
     try:
-        return State(str(given).lower())
+        return kind(str(given).lower())
     except ValueError:
-        known = ", ".join(state.value for state in State)
-        raise BadArgument(f"{given!r} is no state of an actor: there are {known}") from None
-
-
-def _name_of_state(state: State) -> str:
-    return state.value
+        known = ", ".join(one.value for one in kind)
+        raise BadArgument(f"{given!r} is no {what}: there are {known}") from None
 
 
 async def assert_ended(
@@ -116,7 +97,7 @@ async def assert_ended(
     `timeout` is in real seconds.
     """
     require_delay("timeout", timeout)
-    wanted = [_kind_of(one) if isinstance(one, str) else one for one in how]
+    wanted = [_member(ExitKind, one, "kind of end") if isinstance(one, str) else one for one in how]
     said = f" ({', '.join(map(_end_in_words, wanted))})" if wanted else ""
     try:
         async with asyncio.timeout(timeout):
@@ -132,14 +113,6 @@ async def assert_ended(
         if isinstance(one, type | BaseException) and reason.cause is not None:
             ref._cell.loop.world.retrieved(reason.cause)  # expected, so a simulation does not fail because of it
     return reason
-
-
-def _kind_of(name: str) -> ExitKind:
-    try:
-        return ExitKind(name.lower())
-    except ValueError:
-        known = ", ".join(kind.value for kind in ExitKind)
-        raise BadArgument(f"{name!r} is no kind of end: there are {known}") from None
 
 
 def _end_in_words(how: _End) -> str:
@@ -222,10 +195,8 @@ class HookLog:
         return cast("type[A]", self._made[actor_class])
 
     def _derive(self, actor_class: type[A]) -> type[A]:
-        # Errors about the class name the class, not the derived one.
-        blueprint = class_info_of(actor_class)
-        own = set(blueprint.hooks) | (set(_OTHER_HOOKS) if blueprint.keeps_state else set())
-        own.discard("on_signal")
+        info = class_info_of(actor_class)  # errors name this class, not the derived one
+        own = [hook for hook in _RECORDED if hook in (*info.hooks, *(_STATE_HOOKS if info.keeps_state else ()))]
 
         def call_next(actor: Actor, hook: str, *arguments: object) -> object:
             return getattr(super(derived, actor), hook)(*arguments)  # a coroutine, if that hook is `async def`
@@ -233,17 +204,10 @@ class HookLog:
         def note_default(actor: Actor, signal: Signal) -> object:
             # A signal comes here after its own hook, which has recorded the call if the class defines it. We cannot
             # define the missing hooks instead: an actor with `on_terminated` gets no DeathPact.
-            hook = _HOOK_OF.get(type(signal))
-            if hook is not None and hook not in own:
-                self._note(actor, hook, _arguments_of(signal))
+            hook = _hook_of(signal)
+            if hook in _RECORDED and hook not in own:
+                self._note(actor, hook, tuple(getattr(signal, name) for name in HOOKS[hook]))
             return call_next(actor, "on_signal", signal)
-
-        def fill(namespace: dict[str, object]) -> None:
-            namespace.update(__slots__=(), __doc__=actor_class.__doc__, __module__=actor_class.__module__)
-            namespace["__qualname__"] = actor_class.__qualname__
-            namespace["on_signal"] = note_default
-            for hook in sorted(own):
-                namespace[hook] = note_own(hook)
 
         def note_own(hook: str) -> Callable[..., object]:
             def noted(actor: Actor, *arguments: object) -> object:
@@ -252,8 +216,14 @@ class HookLog:
 
             return noted
 
+        namespace: dict[str, object] = {hook: note_own(hook) for hook in own}
+        namespace["on_signal"] = note_default
+        namespace["__slots__"] = ()
+        for name in ("__doc__", "__module__", "__qualname__"):
+            namespace[name] = getattr(actor_class, name)
+        bases = (_SkipInitSubclass, actor_class)
         try:
-            derived = new_class(actor_class.__name__, (_SkipInitSubclass, actor_class), exec_body=fill)
+            derived = new_class(actor_class.__name__, bases, exec_body=lambda made: made.update(namespace))
         except Exception as exc:  # raised by its metaclass
             raise BadArgument(
                 f"the hooks of {actor_class.__qualname__} cannot be written down: a class like it cannot be made, "
@@ -273,9 +243,8 @@ class HookLog:
     def assert_called(self, *hooks: str | EllipsisType, actor: ActorRef | None = None) -> list[HookCall]:
         """Fail unless exactly these hooks were called (of `actor`, if given). `...` stands for any number of calls."""
         for hook in hooks:
-            if not isinstance(hook, EllipsisType) and hook not in (*_HOOK_OF.values(), *_OTHER_HOOKS):
-                known = ", ".join((*_HOOK_OF.values(), *_OTHER_HOOKS))
-                raise BadArgument(f"{hook!r} is no hook that is written down: there are {known}")
+            if not isinstance(hook, EllipsisType) and hook not in _RECORDED:
+                raise BadArgument(f"{hook!r} is no hook that is written down: there are {', '.join(_RECORDED)}")
         records = [call for call in self.records if actor is None or call.ref == actor]
         called = [call.name for call in records]
         if not _fits(hooks, called):
@@ -288,10 +257,10 @@ class HookLog:
         self.records.clear()
 
 
-def _arguments_of(signal: Signal) -> tuple[object, ...]:
-    if isinstance(signal, PreRestart):
-        return (signal.cause,)
-    return (signal.ref, signal.cause) if isinstance(signal, Terminated | ChildTerminated) else ()
+def _hook_of(signal: Signal) -> str:
+    """`pre_start` for a `PreStart`, `on_terminated` for a `Terminated`."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(signal).__name__).lower()
+    return name if name in HOOKS else f"on_{name}"
 
 
 def _fits(wanted: Sequence[object], actual: Sequence[object]) -> bool:
@@ -339,7 +308,16 @@ def difference_between(actual: BaseException | None, expected: BaseException | N
         return None  # both None, the same, or equal dataclasses, whose `args` depend on how they were made
     if not _equal(actual.args, expected.args):
         return f"its arguments are {actual.args!r}, not {expected.args!r}"
-    return _other_attribute(_attributes(actual), _attributes(expected)) or _other_text(str(actual), str(expected))
+    came, wanted = _attributes(actual), _attributes(expected)
+    for name in sorted(came.keys() | wanted.keys()):
+        if name not in came:
+            return f"it has no {name}"
+        if name not in wanted:
+            return f"it has a {name}, {came[name]!r}"
+        if not _equal(came[name], wanted[name]):
+            return f"its {name} is {came[name]!r}, not {wanted[name]!r}"
+    # The text of some built-in exceptions has more than their arguments: a file name, for example.
+    return None if str(actual) == str(expected) else f"it says {actual}, not {expected}"
 
 
 def _type_name(exc: BaseException | None) -> str:
@@ -349,22 +327,6 @@ def _type_name(exc: BaseException | None) -> str:
 def _attributes(exc: BaseException) -> dict[str, object]:
     """The instance attributes, without Python's own, such as `__notes__`."""
     return {name: value for name, value in vars(exc).items() if not (name.startswith("__") and name.endswith("__"))}
-
-
-def _other_attribute(actual: dict[str, object], expected: dict[str, object]) -> str | None:
-    for name in sorted(actual.keys() | expected.keys()):
-        if name not in actual:
-            return f"it has no {name}"
-        if name not in expected:
-            return f"it has a {name}, {actual[name]!r}"
-        if not _equal(actual[name], expected[name]):
-            return f"its {name} is {actual[name]!r}, not {expected[name]!r}"
-    return None
-
-
-def _other_text(actual: str, expected: str) -> str | None:
-    # The text of some built-in exceptions has more than their arguments: a file name, for example.
-    return None if actual == expected else f"it says {actual}, not {expected}"
 
 
 def _equal(one: object, other: object) -> bool:
