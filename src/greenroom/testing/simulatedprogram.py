@@ -11,13 +11,8 @@ from typing import Any
 from greenroom.errors import ConfigError
 from greenroom.system.config import SystemConfig
 from greenroom.testing.checks.ledgers import assert_ledger_balanced
-from greenroom.testing.simulation import (
-    NotAProgram,
-    Program,
-    Simulation,
-    require_faults,
-    require_program,
-)
+from greenroom.testing.checks.logs import ExcludeFilter
+from greenroom.testing.simulation import NotAProgram, Program, Simulation, require_faults, require_program
 from greenroom.validation import require_instance
 
 __all__ = ["Check", "CheckFailed", "SimulatedProgram", "is_same_failure", "silence_logs"]
@@ -91,10 +86,6 @@ def _signature_of(error: BaseException) -> tuple[object, ...]:
     return type(error), where, None if cause is None else type(cause)
 
 
-def _is_not_greenroom(record: logging.LogRecord) -> bool:
-    return record.name.partition(".")[0] != "greenroom"
-
-
 @contextmanager
 def silence_logs() -> Iterator[None]:
     """Keep Greenroom's records from the handlers of the root logger, for many runs.
@@ -104,10 +95,11 @@ def silence_logs() -> Iterator[None]:
     handlers = [*logging.getLogger().handlers]
     if logging.lastResort is not None:
         handlers.append(logging.lastResort)
+    exclude = ExcludeFilter("greenroom")
     for handler in handlers:
-        handler.addFilter(_is_not_greenroom)
+        handler.addFilter(exclude)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(_is_not_greenroom)
+            handler.removeFilter(exclude)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["CapturedLogs", "capture_logs"]
+__all__ = ["CapturedLogs", "ExcludeFilter", "capture_logs"]
 
 _LOGGER = "greenroom"
 _SHOWN = 20
@@ -136,7 +136,6 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
     there before and those above `greenroom` get none. Captures may begin and end in any order.
     """
     capture = _Capture(quiet)
-    capture.begin()
     try:
         yield capture.logs
     finally:
@@ -146,13 +145,9 @@ def capture_logs(*, quiet: bool = False) -> Iterator[CapturedLogs]:
 class _LoggerSettings(NamedTuple):
     """The settings of a logger that a capture changes and restores; handlers are not touched."""
 
-    level: int
-    propagate: bool
-    disabled: bool
-
-    @classmethod
-    def of(cls, logger: logging.Logger) -> _LoggerSettings:
-        return cls(logger.level, logger.propagate, logger.disabled)
+    level: int = logging.NOTSET
+    propagate: bool = True
+    disabled: bool = False
 
     def apply_to(self, logger: logging.Logger) -> None:
         logger.setLevel(self.level)
@@ -169,26 +164,23 @@ class _Capture:
     """One capture. Captures may overlap, and end in any order."""
 
     def __init__(self, quiet: bool) -> None:
+        """Capture records of every level, whatever the loggers' settings."""
         self.logs = CapturedLogs()
         self._quiet = quiet
         self._handler = _Handler(self.logs)
-        self._filter = _ExcludeFilter(_LOGGER)
-        self._filtered: list[logging.Handler] = []
-        # Invariant: the settings to restore if this is the last capture to end
-        self._before: dict[logging.Logger, _LoggerSettings] = {}
-        self._disabled = logging.NOTSET
-
-    def begin(self) -> None:
-        """Capture records of every level, whatever the loggers' settings."""
+        self._filter = ExcludeFilter(_LOGGER)
         with _lock:
             top, *below = loggers = _loggers()
-            self._before = {logger: _LoggerSettings.of(logger) for logger in loggers}
+            # Invariant: the settings to restore if this is the last capture to end
+            self._before = {one: _LoggerSettings(one.level, one.propagate, one.disabled) for one in loggers}
             self._disabled = logging.root.manager.disable
-            if self._quiet:
-                self._filter_out([handler for logger in loggers for handler in logger.handlers])
+            # Filtered, not removed from their loggers: a test may add or remove handlers meanwhile.
+            self._filtered = {handler for logger in loggers for handler in logger.handlers} if quiet else set()
+            for handler in self._filtered:
+                handler.addFilter(self._filter)
             for logger in below:
-                _LoggerSettings(logging.NOTSET, propagate=True, disabled=False).apply_to(logger)
-            _LoggerSettings(1, propagate=top.propagate and not self._quiet, disabled=False).apply_to(top)
+                _LoggerSettings().apply_to(logger)
+            _LoggerSettings(1, propagate=top.propagate and not quiet).apply_to(top)
             logging.disable(logging.NOTSET)
             top.addHandler(self._handler)
             _open.append(self)
@@ -203,23 +195,14 @@ class _Capture:
             place = _open.index(self)
             del _open[place]
             if place < len(_open):
-                _open[place]._take_over(self)
+                later = _open[place]
+                later._before = {**later._before, **self._before}
+                later._disabled = self._disabled
                 top.propagate = _open[0]._before[top].propagate and not any(other._quiet for other in _open)
             else:
                 for logger, settings in self._before.items():
                     settings.apply_to(logger)
                 logging.disable(self._disabled)
-
-    def _filter_out(self, handlers: list[logging.Handler]) -> None:
-        # Filtered, not removed from their loggers: a test may add or remove handlers meanwhile.
-        self._filtered = list(dict.fromkeys(handlers))
-        for handler in self._filtered:
-            handler.addFilter(self._filter)
-
-    def _take_over(self, earlier: _Capture) -> None:
-        """Restore, at the end, what an earlier capture found."""
-        self._before = {**self._before, **earlier._before}
-        self._disabled = earlier._disabled
 
 
 def _loggers() -> list[logging.Logger]:
@@ -238,7 +221,7 @@ class _Handler(logging.Handler):
         self._logs._take(record)
 
 
-class _ExcludeFilter(logging.Filter):
+class ExcludeFilter(logging.Filter):
     """Drops the records of one logger and its children; lets all others through."""
 
     def filter(self, record: logging.LogRecord) -> bool:
