@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import closing
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Injector"]
 
-K = TypeVar("K")
+Pair = tuple[str, Cell, Lane]
+"""The sender of messages, the actor they go to, and their lane: what keeps its order."""
 T = TypeVar("T")
 
 
@@ -59,9 +62,8 @@ class Injector(Interceptor):
             key=lambda event: -event[0],
         )
         self._by_actor: dict[Cell, _ActorFaults] = {}
-        # Delayed messages by sender, actor and lane; and all delayed messages and notices by actor.
-        self._pairs: dict[tuple[str, Cell, Lane], _InFlight] = {}
-        self._on_the_way: dict[Cell, _InFlight] = {}
+        # What arrives last of all that is delayed: for each actor, and for each sender, actor and lane.
+        self._last: dict[Cell | Pair, _DelayedDelivery] = {}
 
     def _moment_of(self, fault: Stop | Shutdown) -> int:
         prng = _prng_of(fault)
@@ -109,10 +111,10 @@ class Injector(Interceptor):
             self._fill(cell, planned, planned.sent + 1)
 
     def holds_notice(self, cell: Cell, notice: object) -> bool:
-        line = self._on_the_way.get(cell)
-        if line is None or isinstance(notice, ReceiveTimeout):  # it says that no message has come
+        last = self._last.get(cell)
+        if last is None or isinstance(notice, ReceiveTimeout):  # it says that no message has come
             return False
-        self._send(_DelayedDelivery(self, cell, notice, None, None, line.last, None, reserved=False))
+        self._send(_DelayedDelivery(self, cell, notice, None, None, reserved=False), last.deadline)
         return True
 
     def after_step(self, step: int) -> None:
@@ -120,12 +122,11 @@ class Injector(Interceptor):
             self._take_place(self._events.pop()[1])
 
     def is_on_the_way(self, loop: object) -> bool:
-        return any(cell.loop is loop for cell in self._on_the_way)
+        return any(arrival.cell.loop is loop for arrival in self._last.values())
 
     def close(self) -> None:
         self._by_actor.clear()
-        self._pairs.clear()
-        self._on_the_way.clear()
+        self._last.clear()
 
     # -- faults of actors
 
@@ -181,113 +182,84 @@ class Injector(Interceptor):
 
     def _delay(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
         seconds = 0.0
-        name = _sender_name(sender)
+        shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
+        name = OUTSIDE if shown is None else str(shown)
         for fault, prng in self._delays:
-            if prng.fraction() < fault.chance and _fits(fault.to, cell) and _fits_name(fault.sender, name, sender):
+            if prng.fraction() < fault.chance and _fits(fault.to, cell) and _fits_sender(fault.sender, name, shown):
                 seconds += drawn_seconds(fault.by, prng)
         now = self._director.clock.time
         pair = (name, cell, lane)
-        before = self._pairs.get(pair)
+        before = self._last.get(pair)
         if before is None and seconds == 0.0:
             return False
         reserved = cell.config.overflow is not Overflow.DROP_OLD
         if reserved and not cell.loop.inbound.reserve(cell, lane):
             return False
-        arrival = now + seconds if before is None else max(now + seconds, before.last)
-        self._send(_DelayedDelivery(self, cell, message, sender, lane, arrival, pair, reserved))
+        moment = now + seconds if before is None else max(now + seconds, before.deadline)
+        self._send(_DelayedDelivery(self, cell, message, sender, pair, reserved), moment)
         return True
 
-    def _send(self, arrival: _DelayedDelivery) -> None:
-        self._on_the_way.setdefault(arrival.cell, _InFlight()).add(arrival.deadline)
-        if arrival.pair is not None:
-            self._pairs.setdefault(arrival.pair, _InFlight()).add(arrival.deadline)
-        arrival.cell.loop.set_alarm(arrival, arrival.deadline)
+    def _send(self, arrival: _DelayedDelivery, moment: float) -> None:
+        arrival.cell.loop.set_alarm(arrival, moment)
+        for key in arrival.keys:
+            last = self._last.get(key)
+            if last is None or last.deadline <= moment:
+                self._last[key] = arrival
 
     def arrived(self, arrival: _DelayedDelivery) -> None:
-        _count_down(self._on_the_way, arrival.cell)
-        if arrival.pair is not None:
-            _count_down(self._pairs, arrival.pair)
+        for key in arrival.keys:
+            if self._last.get(key) is arrival:
+                del self._last[key]
 
 
+@dataclass(slots=True)
 class _ActorFaults:
     """The faults planned for one actor, and how many messages it was sent and has handled."""
 
-    __slots__ = ("crashes", "fills", "handled", "sent")
-
-    def __init__(self) -> None:
-        self.handled = 0
-        self.sent = 0
-        self.crashes: list[tuple[int, Crash]] = []
-        self.fills: list[tuple[int, float]] = []
-
-
-class _InFlight:
-    """How many messages are delayed, and when the last one arrives."""
-
-    __slots__ = ("count", "last")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = 0.0
-
-    def add(self, arrival: float) -> None:
-        """Count one more, which arrives then."""
-        self.count += 1
-        self.last = max(self.last, arrival)
-
-
-def _count_down(in_flight: dict[K, _InFlight], key: K) -> None:
-    """One has arrived; forget `key` when none is left."""
-    entry = in_flight.get(key)
-    if entry is not None:
-        entry.count -= 1
-        if entry.count == 0:
-            del in_flight[key]
+    sent: int = 0
+    handled: int = 0
+    crashes: list[tuple[int, Crash]] = field(default_factory=list)
+    fills: list[tuple[int, float]] = field(default_factory=list)
 
 
 class _DelayedDelivery(Alarm):
-    """A delayed message or notice. A notice has no lane."""
+    """A delayed message or notice. A notice has no `pair`."""
 
-    __slots__ = ("_injector", "_lane", "_message", "_reserved", "_sender", "cell", "pair")
+    __slots__ = ("_injector", "_message", "_pair", "_reserved", "_sender", "cell")
 
     def __init__(
-        self,
-        injector: Injector,
-        cell: Cell,
-        message: object,
-        sender: object,
-        lane: Lane | None,
-        arrival: float,
-        pair: tuple[str, Cell, Lane] | None,
-        reserved: bool,
+        self, injector: Injector, cell: Cell, message: object, sender: object, pair: Pair | None, reserved: bool
     ) -> None:
-        self.set_up_alarm(arrival)
         self._injector = injector
         self.cell = cell
-        self.pair = pair
         self._message = message
         self._sender = sender
-        self._lane = lane
+        self._pair = pair
         self._reserved = reserved
 
+    @property
+    def keys(self) -> tuple[Cell | Pair, ...]:
+        return (self.cell,) if self._pair is None else (self.cell, self._pair)
+
     def ring(self, admission: object) -> None:
-        """Deliver it."""
         cell = self.cell
         gate: Admission = cell.loop.admission
         self._injector.arrived(self)
-        if self._lane is None:  # a notice
+        if self._pair is None:
             if not cell.closed:
                 cell.enqueue_notice(self._message)
                 cell.make_runnable()
-        elif self._reserved:
+            return
+        lane = self._pair[2]
+        if self._reserved:
             try:
-                gate.deliver_reserved(cell, self._message, self._sender, self._lane)
+                gate.deliver_reserved(cell, self._message, self._sender, lane)
             finally:
-                cell.loop.inbound.unreserve(cell, self._lane)
+                cell.loop.inbound.unreserve(cell, lane)
                 if cell.flags & ROOM:
                     gate.fill_up(cell)
         else:
-            gate.decide(cell, self._message, self._sender, self._lane)
+            gate.decide(cell, self._message, self._sender, lane)
 
     def end(self) -> None:
         """The loop has stopped: deliver it, as a dead letter."""
@@ -308,35 +280,22 @@ def _prng_of(fault: Fault) -> SplitMix:
 
 def _fits(who: str | type, cell: Cell) -> bool:
     if isinstance(who, type):
-        return isinstance(cell.subject, who) or _will_be(who, cell.record)
+        # What is not started yet, or restarting, will be an instance.
+        factory = cell.record.spec.factory if isinstance(cell.record, ActorRecord) else None
+        return isinstance(cell.subject, who) or (isinstance(factory, type) and issubclass(factory, who))
     ref = cell.ref
     if ref is None:
         return False
     return who == "*" or fnmatchcase(ref.name, who) or fnmatchcase(ref.path, who)
 
 
-def _will_be(who: type, record: object) -> bool:
-    """Whether an actor that is not started yet, or restarting, will be an instance of `who`."""
-    factory = record.spec.factory if isinstance(record, ActorRecord) else None
-    return isinstance(factory, type) and issubclass(factory, who)
-
-
-def _sender_name(sender: object) -> str:
-    shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-    return OUTSIDE if shown is None else str(shown)
-
-
-def _fits_name(who: str | type, path: str, sender: object) -> bool:
+def _fits_sender(who: str | type, path: str, sender: object) -> bool:
     if isinstance(who, type):
-        shown = cast("ActorRef | None", sender.shown_sender() if isinstance(sender, Receipt) else sender)
-        return shown is not None and _fits(who, shown._cell)
+        return sender is not None and _fits(who, cast("ActorRef", sender)._cell)
     return who == "*" or fnmatchcase(path, who) or fnmatchcase(path.rpartition("/")[2], who)
 
 
 async def _slowed(handling: Coroutine[object, object, T], seconds: float) -> T:
-    try:
+    with closing(handling):
         await asyncio.sleep(seconds)
-    except BaseException:
-        handling.close()
-        raise
-    return await handling
+        return await handling
