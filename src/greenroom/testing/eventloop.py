@@ -19,7 +19,7 @@ import sys
 import weakref
 from _thread import get_ident
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context
 from math import inf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -47,36 +47,18 @@ _FILES = "pipes and fds are not simulated: put an actor in their place, and send
 _SIGNALS = "signals are not simulated: call what the signal would call"
 
 _REFUSED = {
-    "run_in_executor": _THREADS,
-    "set_default_executor": _THREADS,
-    "getaddrinfo": _SOCKETS,
-    "getnameinfo": _SOCKETS,
-    "create_connection": _SOCKETS,
-    "create_server": _SOCKETS,
-    "create_datagram_endpoint": _SOCKETS,
-    "create_unix_connection": _SOCKETS,
-    "create_unix_server": _SOCKETS,
-    "connect_accepted_socket": _SOCKETS,
-    "start_tls": _SOCKETS,
-    "sendfile": _SOCKETS,
-    "sock_recv": _SOCKETS,
-    "sock_recv_into": _SOCKETS,
-    "sock_recvfrom": _SOCKETS,
-    "sock_recvfrom_into": _SOCKETS,
-    "sock_sendall": _SOCKETS,
-    "sock_sendto": _SOCKETS,
-    "sock_connect": _SOCKETS,
-    "sock_accept": _SOCKETS,
-    "sock_sendfile": _SOCKETS,
-    "subprocess_exec": _CHILDREN,
-    "subprocess_shell": _CHILDREN,
-    "connect_read_pipe": _FILES,
-    "connect_write_pipe": _FILES,
-    "add_reader": _FILES,
-    "add_writer": _FILES,
-    "add_signal_handler": _SIGNALS,
+    _THREADS: ("run_in_executor", "set_default_executor"),
+    _SOCKETS: (
+        *("getaddrinfo", "getnameinfo", "create_connection", "create_server", "create_datagram_endpoint"),
+        *("create_unix_connection", "create_unix_server", "connect_accepted_socket", "start_tls", "sendfile"),
+        *("sock_recv", "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall", "sock_sendto"),
+        *("sock_connect", "sock_accept", "sock_sendfile"),
+    ),
+    _CHILDREN: ("subprocess_exec", "subprocess_shell"),
+    _FILES: ("connect_read_pipe", "connect_write_pipe", "add_reader", "add_writer"),
+    _SIGNALS: ("add_signal_handler",),
 }
-
+"""The methods that are refused, by what to do instead."""
 
 T = TypeVar("T")
 
@@ -266,29 +248,14 @@ def _make_task(loop: Any, coro: Any, **options: Any) -> asyncio.Task[Any]:
     return _Task(coro, loop=loop, **options)
 
 
-class _AsyncGenerators:
+class _AsyncGenerators(weakref.WeakKeyDictionary[AsyncGenerator[object, object], None]):
     """The unfinished asynchronous generators, in the order they were begun; replaces asyncio's `WeakSet`."""
 
-    def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[AsyncGenerator[object, object]]] = {}
-
     def add(self, generator: AsyncGenerator[object, object]) -> None:
-        number = id(generator)
-        self._refs.pop(number, None)  # of a freed generator that had the same id
-        self._refs[number] = weakref.ref(generator)
+        self[generator] = None
 
     def discard(self, generator: AsyncGenerator[object, object]) -> None:
-        self._refs.pop(id(generator), None)
-
-    def clear(self) -> None:
-        self._refs.clear()
-
-    def __len__(self) -> int:
-        return len(self._refs)
-
-    def __iter__(self) -> Iterator[AsyncGenerator[object, object]]:
-        found = [ref() for ref in self._refs.values()]
-        return iter([one for one in found if one is not None])
+        self.pop(generator, None)
 
 
 def _refuse(name: str, remedy: str) -> Callable[..., NoReturn]:
@@ -300,8 +267,9 @@ def _refuse(name: str, remedy: str) -> Callable[..., NoReturn]:
     return refused
 
 
-for _name, _remedy in _REFUSED.items():
-    setattr(VirtualEventLoop, _name, _refuse(_name, _remedy))
+for _remedy, _names in _REFUSED.items():
+    for _name in _names:
+        setattr(VirtualEventLoop, _name, _refuse(_name, _remedy))
 
 
 class VirtualThread(LoopThread):
@@ -318,7 +286,7 @@ class VirtualThread(LoopThread):
         await self.run(_end_tasks)
 
     def release(self) -> None:
-        """Let the virtual thread end, once its loop has stopped."""
+        """End the virtual thread, once its loop has stopped."""
         if self.aio is not None and not self.aio.is_closed():
             self.loop.world.threads.end(self.aio)
 
@@ -396,10 +364,10 @@ class MainEventLoop(VirtualEventLoop):
         """Call `action` on the virtual thread of `loop`, now.
 
         As when a thread waits for another: what was brought to the loop before this is taken in first. Not between two
-        runs of a session, when nobody's code may run.
+        runs of a session, when no code of the program may run.
         """
         before, running = self._current, asyncio._get_running_loop()
-        self._switch_to(self._home_of(loop))
+        self._switch_to(next((one for one in self._all if loop in one.aside), before))
         if self._current is before:
             return action()
         asyncio._set_running_loop(self._current)
@@ -412,9 +380,6 @@ class MainEventLoop(VirtualEventLoop):
             end_tick(outer)
             asyncio._set_running_loop(running)
             self._switch_to(before)
-
-    def _home_of(self, loop: Loop) -> MainEventLoop | _ThreadEventLoop:
-        return next((one for one in self._all if loop in one.aside), self._current)
 
     # -- running
 
@@ -439,16 +404,15 @@ class MainEventLoop(VirtualEventLoop):
         for one in self._all:
             one._take_due()
         ready = [one for one in self._all if one._ready]
-        chosen = ready[0] if len(ready) == 1 else ready[self._choose(ready)]
+        position = 0
+        if len(ready) > 1:
+            position = self._director.next_thread([one.number for one in ready], [one.name for one in ready])
+        chosen = ready[position]
         self._all.remove(chosen)
         self._all.append(chosen)
         handle = chosen._ready.popleft()
         self._run(chosen, handle)
         del handle
-
-    def _choose(self, ready: list[MainEventLoop | _ThreadEventLoop]) -> int:
-        position: int = self._director.next_thread([one.number for one in ready], [one.name for one in ready])
-        return position
 
     def _run(self, chosen: MainEventLoop | _ThreadEventLoop, handle: asyncio.Handle) -> None:
         if not isinstance(chosen, _ThreadEventLoop):
@@ -469,7 +433,7 @@ class MainEventLoop(VirtualEventLoop):
         self._end_if_done(chosen)
 
     def _switch_to(self, other: MainEventLoop | _ThreadEventLoop) -> None:
-        """Let the loops of another virtual thread be this thread's own, and those of the present one foreign."""
+        """Make the loops of another virtual thread this thread's own, and those of the present one foreign."""
         present = self._current
         if other is present:
             return

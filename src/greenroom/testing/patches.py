@@ -29,9 +29,9 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Awaitable, Callable, Container, Iterable
-from functools import partial
+from functools import cache, partial
 from time import monotonic, sleep  # by name: the module's own are replaced
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from greenroom._core.simulation.director import Director
 from greenroom._core.simulation.schedules import SplitMix
@@ -87,21 +87,15 @@ def _audit(
     worlds: Container[int] = worlds,
     get_ident: Callable[[], int] = get_ident,
 ) -> None:
-    # It is called to the last moment of the interpreter, when this module's own names are gone.
+    # The hook is called to the last moment of the interpreter, when this module's own names are gone.
     if event in refused and get_ident() in worlds:
         raise SimulationRefused(*refused[event])
 
 
-class _AuditHook:
-    """The audit hook of all simulations: an audit hook cannot be removed."""
-
-    installed = False
-
-    @classmethod
-    def install(cls) -> None:
-        if not cls.installed:
-            sys.addaudithook(_audit)
-            cls.installed = True
+@cache
+def _install_audit_hook() -> None:
+    """Install the audit hook of all simulations, once: an audit hook cannot be removed."""
+    sys.addaudithook(_audit)
 
 
 _PATIENCE = 600.0
@@ -109,35 +103,32 @@ _PATIENCE = 600.0
 _POLL_INTERVAL = 0.002
 
 
-class _Exclusive:
-    """Which thread is simulated now. No lock: a thread interrupted in `Lock.acquire` cannot know whether it has it."""
+# Which thread is simulated now. No lock: a thread interrupted in `Lock.acquire` cannot know whether it has it.
+_simulated: dict[str, int] = {}
 
-    _holder: ClassVar[dict[str, int]] = {}
 
-    @classmethod
-    def acquire(cls, thread: int) -> None:
-        """Wait until no other thread is simulated, and take its place."""
-        until = monotonic() + _PATIENCE
-        while cls._holder.setdefault("thread", thread) != thread:
-            if monotonic() > until:
-                raise SimulationRefused("waiting for one on another thread", "run one at a time")
-            sleep(_POLL_INTERVAL)
+def _acquire(thread: int) -> None:
+    """Wait until no other thread is simulated, and take its place."""
+    until = monotonic() + _PATIENCE
+    while _simulated.setdefault("thread", thread) != thread:
+        if monotonic() > until:
+            raise SimulationRefused("waiting for one on another thread", "run one at a time")
+        sleep(_POLL_INTERVAL)
 
-    @classmethod
-    def release(cls, thread: int) -> None:
-        """Let other threads in, if this thread was simulated."""
-        if cls._holder.get("thread") == thread:
-            cls._holder.clear()
 
-    @classmethod
-    def reset_in_child(cls) -> None:
-        """In a forked process: the threads that were simulated do not exist."""
-        cls._holder.clear()
-        worlds.clear()
+def _release(thread: int) -> None:
+    if _simulated.get("thread") == thread:
+        _simulated.clear()
+
+
+def _reset_in_child() -> None:
+    """In a forked process: the threads that were simulated do not exist."""
+    _simulated.clear()
+    worlds.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Exclusive.reset_in_child)
+    os.register_at_fork(after_in_child=_reset_in_child)
 
 
 class Patches:
@@ -167,10 +158,10 @@ class Patches:
 
     def __enter__(self) -> None:
         self.require_free()
-        _AuditHook.install()
+        _install_audit_hook()
         self._is_in = True
         try:
-            _Exclusive.acquire(self._thread)
+            _acquire(self._thread)
             self._begin()
         except BaseException:
             self.__exit__()
@@ -228,13 +219,13 @@ class Patches:
             self._loops_aside[-1].adopt()
             self._loops_aside.pop()
         self._is_in = False
-        _Exclusive.release(self._thread)
+        _release(self._thread)
 
     def _replace_all(self) -> None:
         clock = self._director.clock
         self._replace(time, "time", lambda: EPOCH + clock.time)
         self._replace(time, "time_ns", lambda: int((EPOCH + clock.time) * 1e9))
-        for name in ("monotonic", "perf_counter"):
+        for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
             self._replace(time, name, lambda: clock.time)
             self._replace(time, f"{name}_ns", lambda: int(clock.time * 1e9))
         for name in ("gmtime", "localtime", "ctime"):
@@ -249,9 +240,6 @@ class Patches:
             for name in _START:
                 if hasattr(module, name):
                     self._replace(module, name, _refuse_to_begin)
-        for name in ("process_time", "thread_time"):
-            self._replace(time, name, lambda: clock.time)
-            self._replace(time, f"{name}_ns", lambda: int(clock.time * 1e9))
         for name in ("signal", "alarm", "setitimer", "pause", "sigwait", "sigtimedwait"):
             if hasattr(signal, name):
                 self._replace(signal, name, partial(_refuse_signal, name))
@@ -262,29 +250,20 @@ class Patches:
         if processes is not None:
             self._replace_method(processes.BaseProcess, "start", _refuse_to_start_process)
 
-    def _replace(self, module: ModuleType, name: str, replacement: Callable[..., object]) -> None:
-        """Patch `module.name` for this thread; every other thread still gets the original."""
-        original = getattr(module, name)
+    def _replace(self, owner: ModuleType | type, name: str, replacement: Callable[..., object]) -> None:
+        """Patch `owner.name` for this thread; every other thread still gets the original."""
+        original = getattr(owner, name)
         own_thread = self._thread
 
         def patched(*args: object, **kwargs: object) -> object:
             return replacement(*args, **kwargs) if get_ident() == own_thread else original(*args, **kwargs)
 
-        self._originals.append((module, name, original))
-        setattr(module, name, patched)
+        self._originals.append((owner, name, original))
+        setattr(owner, name, patched)
 
     def _replace_method(self, cls: type, name: str, replacement: Callable[..., object]) -> None:
         """Patch a method; `replacement` gets the original as its first argument."""
-        original = getattr(cls, name)
-        own_thread = self._thread
-
-        def patched(self: object, *args: object, **kwargs: object) -> object:
-            if get_ident() == own_thread:
-                return replacement(original, self, *args, **kwargs)
-            return original(self, *args, **kwargs)
-
-        self._originals.append((cls, name, original))
-        setattr(cls, name, patched)
+        self._replace(cls, name, partial(replacement, getattr(cls, name)))
 
     def _sleep(self, seconds: float) -> None:
         if seconds < 0:
