@@ -39,6 +39,7 @@ from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.effects import Effect, Failed, Sent, Spawned, Stopped, TimerStarted
 from greenroom.testing.probing.matching import shown
+from greenroom.testing.probing.settling import suspended
 from greenroom.testing.recording import Recorder, SteppingSchedule, StubActor
 from greenroom.testing.simulation import Session, SimulationRunner
 from greenroom.testing.trace import Trace
@@ -64,7 +65,7 @@ __all__ = ["ActorHarness", "PendingAnswer", "TestInbox"]
 _VISITS = 10_000
 """How many visits to actors one call may take while time stands still; more mean an endless loop."""
 _VISITS_IN_TIME = 1_000_000
-"""The same for `advance`."""
+"""As many for `advance`."""
 _KEPT = 1_000
 """How many events its trace keeps."""
 
@@ -88,7 +89,7 @@ class TestInbox:
 
     @property
     def sent(self) -> list[Sent]:
-        """The same with lanes and senders, and with `reply` and `fail` for asks."""
+        """These messages with lanes and senders, and with `reply` and `fail` for asks."""
         return self._recorder.sent_to(self.ref)
 
     def reply(self, value: object = None) -> None:
@@ -110,25 +111,18 @@ class TestInbox:
         self.ref._cell.hold()
 
     def release(self) -> None:
-        """Let it take messages again, from the next call of the harness on."""
+        """Allow it to take messages again, from the next call of the harness on."""
         self.ref._cell.release()
 
 
 class PendingAnswer:
     """What `begin_ask` returns: the answer of the actor under test, perhaps still to come."""
 
-    def __init__(
-        self,
-        message: object,
-        question: Asked,
-        see: Callable[[BaseException], None],
-        what_it_does: Callable[[], str],
-    ) -> None:
+    def __init__(self, harness: ActorHarness, message: object, question: Asked) -> None:
+        self._harness = harness
         self._message = message
         self._question = question
-        self._see = see
         self._was_seen = False
-        self._what_it_does = what_it_does
 
     def __repr__(self) -> str:
         return f"<PendingAnswer to {shown(self._message)}, {'done' if self.done else 'open'}>"
@@ -142,21 +136,16 @@ class PendingAnswer:
         """Return the reply, or raise what the handler raised. Raise AssertionError if there is no answer yet."""
         if not self.done:
             target = self._question.target.shown()
-            raise AssertionError(f"{target} has not answered {shown(self._message)}: {self._what_it_does()}")
+            raise AssertionError(f"{target} has not answered {shown(self._message)}: {self._harness._what_it_does()}")
         try:
-            return _result_of(self._question)
+            next(self._question.__await__())
+        except StopIteration as stop:
+            return stop.value
         except BaseException as exc:
             if not self._was_seen:
                 self._was_seen = True
-                self._see(exc)
+                self._harness._see(exc)
             raise
-
-
-def _result_of(question: Asked) -> Any:
-    try:
-        next(question.__await__())
-    except StopIteration as stop:
-        return stop.value
 
 
 class ActorHarness(Generic[A]):
@@ -221,7 +210,9 @@ class ActorHarness(Generic[A]):
     def __init__(
         self, factory: Any = None, /, *args: object, config: SystemConfig | None = None, seed: int = 0, **options: Any
     ) -> None:
-        _require_settings(config, seed)
+        if isinstance(config, SystemConfig) and config.clock is not None and type(config.clock) is not MonotonicClock:
+            raise ConfigError("clock", config.clock, "a harness has its own, which `advance` moves")
+        require_whole("seed", seed)
         if factory is None and (args or options):
             raise BadArgument("a harness is given the actor first, as `spawn` is; or nothing, and `start` is")
         recorder = Recorder(self.settle)
@@ -319,10 +310,10 @@ class ActorHarness(Generic[A]):
         """Ask it something. Return when it is idle or suspended, with or without an answer."""
         question = cast("Asked", self.ref.ask(message, timeout=None, lane=lane))
         self.settle()
-        return PendingAnswer(message, question, self._see, self._what_it_does)
+        return PendingAnswer(self, message, question)
 
     def step(self) -> bool:
-        """Let it take one queued message (sent by `harness.ref.tell`). Return whether there was one."""
+        """Have it take one queued message (sent by `harness.ref.tell`). Return whether there was one."""
         cell, steps = self.ref._cell, self._steps
         steps.single, steps.took_one, steps.held = True, False, False
         try:
@@ -516,7 +507,7 @@ class ActorHarness(Generic[A]):
 
     @property
     def dead_letters(self) -> list[DeadLetter]:
-        """Messages that nobody handled: sent by it, or sent to it."""
+        """Messages that were not handled: sent by it, or sent to it."""
         return list(self._recorder.dead_letters)
 
     def clear(self) -> None:
@@ -593,14 +584,7 @@ class ActorHarness(Generic[A]):
 
 def _place_of(task: HandlerTask) -> str:
     """Where a suspended handler waits: its innermost known line."""
-    coroutine, frame = task.get_coro(), None
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or frame
-        coroutine = getattr(coroutine, "cr_await", None)
-    return "nobody knows where" if frame is None else f"at {frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _require_settings(config: object, seed: object) -> None:
-    if isinstance(config, SystemConfig) and config.clock is not None and type(config.clock) is not MonotonicClock:
-        raise ConfigError("clock", config.clock, "a harness has its own, which `advance` moves")
-    require_whole("seed", seed)
+    *_, inner = (None, *suspended(task.get_coro()))
+    if inner is None:
+        return "nobody knows where"
+    return f"at {inner.cr_frame.f_code.co_filename}:{inner.cr_frame.f_lineno}"

@@ -49,10 +49,8 @@ from greenroom.testing.effects import (
 )
 
 if TYPE_CHECKING:
-    from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
     from greenroom._core.timing.timers import Timer
-    from greenroom.actor.messaging.address import Address
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.signals import MonitorRef
     from greenroom.lanes import Lane
@@ -151,7 +149,7 @@ class Recorder(Interceptor):
         spawned = Spawned(self.messages_to) if self.is_running else None
         if spawned is not None:
             self.note(spawned)
-        # Pretend that it is in the run queue already, so that nobody puts it there.
+        # Pretend that it is in the run queue already, so that nothing puts it there.
         cell.idle = False
         loop.inbound.post(None, partial(self._make_stub, cell, spawned))
 
@@ -350,65 +348,61 @@ class RecordingContext(LoopContext):
 
     __slots__ = ()
 
-    def _effect_log(self) -> Recorder:
-        log: Recorder = self.cell.loop.world.faults
-        return log
+    def _recorder(self) -> Recorder:
+        return cast("Recorder", self.cell.loop.world.faults)
 
     def stop(self, child: ActorRef | None = None) -> None:
         super().stop(child)
         if child is not None:
-            self._effect_log().tell_to_stop(child)
+            self._recorder().tell_to_stop(child)
 
     def watch(self, ref: ActorRef, message: object = None) -> None:
         super().watch(ref, message)
-        self._effect_log().note(Watched(ref, message))
+        self._recorder().note(Watched(ref, message))
 
     def unwatch(self, ref: ActorRef) -> None:
         relations = known_relations(self)
         was_watched = relations is not None and ref._cell in relations.watching
         super().unwatch(ref)
         if was_watched:
-            self._effect_log().note(Unwatched(ref))
+            self._recorder().note(Unwatched(ref))
 
     def monitor(self, ref: ActorRef) -> MonitorRef:
         mref = super().monitor(ref)
-        self._effect_log().note(Monitored(ref, mref))
+        self._recorder().note(Monitored(ref, mref))
         return mref
 
     def demonitor(self, mref: MonitorRef, flush: bool = True) -> bool:
         was_monitored = super().demonitor(mref, flush)
         if was_monitored:
-            self._effect_log().note(Demonitored(mref.ref, mref))
+            self._recorder().note(Demonitored(mref.ref, mref))
         return was_monitored
 
     def link(self, ref: ActorRef) -> None:
         super().link(ref)
-        self._effect_log().note(Linked(ref))
+        self._recorder().note(Linked(ref))
 
     def unlink(self, ref: ActorRef) -> None:
         relations = known_relations(self)
         was_linked = relations is not None and ref._cell in relations.linked
         super().unlink(ref)
         if was_linked:
-            self._effect_log().note(Unlinked(ref))
+            self._recorder().note(Unlinked(ref))
 
     def send_after(self, delay: float, target: ActorRef, message: object) -> Timer:
-        timer = super().send_after(delay, target, message)
-        self.note_timer(timer, None, delay)
-        return timer
+        return self.note_timer(super().send_after(delay, target, message), None, delay)
 
     def send_every(self, interval: float, target: ActorRef, message: object, *, fixed_rate: bool = False) -> Timer:
-        timer = super().send_every(interval, target, message, fixed_rate=fixed_rate)
-        self.note_timer(timer, None, interval)
-        return timer
+        return self.note_timer(super().send_every(interval, target, message, fixed_rate=fixed_rate), None, interval)
 
     def _new_timers(self) -> KeyedTimers:
         return _RecordingTimers(self)
 
-    def note_timer(self, timer: Timer, key: Hashable, delay: float) -> None:
+    def note_timer(self, timer: Timer, key: Hashable, delay: float) -> Timer:
         target: Cell | None = timer.target
         if target is not None:  # else the actor is ending, and the timer never started
-            self._effect_log().note(TimerStarted(timer, key, cast("ActorRef", target.shown()), float(delay), self.now))
+            self._recorder().note(TimerStarted(timer, key, cast("ActorRef", target.shown()), float(delay), self.now))
+        return timer
 
 
 class _RecordingTimers(KeyedTimers):
@@ -418,16 +412,5 @@ class _RecordingTimers(KeyedTimers):
         super().__init__(context.cell)
         self._context = context
 
-    def start(
-        self,
-        key: Hashable,
-        delay: float,
-        message: object,
-        *,
-        every: float | None = None,
-        fixed_rate: bool = False,
-        target: Address | None = None,
-    ) -> Timer:
-        timer = super().start(key, delay, message, every=every, fixed_rate=fixed_rate, target=target)
-        self._context.note_timer(timer, key, delay)
-        return timer
+    def start(self, key: Hashable, delay: float, message: object, **options: Any) -> Timer:
+        return self._context.note_timer(super().start(key, delay, message, **options), key, delay)

@@ -31,6 +31,7 @@ from greenroom.testing.eventloop import MainEventLoop
 from greenroom.testing.faults import Fault
 from greenroom.testing.injection import Injector
 from greenroom.testing.patches import Patches
+from greenroom.testing.probing.settling import suspended
 from greenroom.testing.trace import Trace
 from greenroom.validation import require_delay, require_whole
 
@@ -48,10 +49,14 @@ other loops have brought, it is 1 if that is left for the next tick.
 Fatal = type[BaseException] | tuple[type[BaseException], ...]
 """One exception type or a tuple of them, as for `isinstance`."""
 
-SCHEDULES = ("random", "pct", "fifo")
 _DEPTH = 3
 """The bug depth for `pct`: how many events must happen in a certain order."""
-
+SCHEDULES: dict[str, Callable[[int], Schedule]] = {
+    "random": Shuffled,
+    "pct": lambda seed: Pct(seed, _DEPTH),
+    "fifo": lambda seed: Schedule(),
+}
+"""The named schedules, made with a seed."""
 
 Main = Callable[[], Coroutine[Any, Any, T]]
 """A function whose coroutine is run, as by `asyncio.run`."""
@@ -90,7 +95,7 @@ class Simulation:
     - `config`: the system's config. A clock and seed that it does not set are the simulation's.
     - `keep`: how many events the trace keeps, the last ones.
     - `fatal`: exceptions of these types fail the simulation. Supervision handles them as usual, but they are raised
-      here at the end, unless somebody who asked, or awaited the start, got them. A failed `assert` is, by default.
+      here at the end, unless code that asked, or awaited the start, got them. A failed `assert` is, by default.
     """
 
     def __init__(
@@ -213,9 +218,7 @@ def _schedule_of(schedule: str | Script, seed: int) -> Schedule:
     if isinstance(schedule, Mapping):
         # Not a copy: an `ActorMachine` adds to it as the run goes on.
         return Scripted(schedule if isinstance(schedule, dict) else dict(schedule))
-    if schedule == "fifo":
-        return Schedule()
-    return Pct(seed, _DEPTH) if schedule == "pct" else Shuffled(seed)
+    return SCHEDULES[schedule](seed)
 
 
 def _require_schedule(schedule: object) -> None:
@@ -224,7 +227,7 @@ def _require_schedule(schedule: object) -> None:
             numbers = (step, *choice) if isinstance(choice, tuple) and len(choice) == 3 else (None,)
             if any(type(one) is not int or one < 0 for one in numbers):
                 raise ConfigError("schedule", {step: choice}, "must be {step: (position, messages, pause)}, in numbers")
-    elif schedule not in SCHEDULES:
+    elif not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise ConfigError("schedule", schedule, f"must be one of {', '.join(SCHEDULES)}, or a script")
 
 
@@ -349,8 +352,11 @@ class Session:
         await self.come_to_rest()
         moment = self.now + seconds
         latest = moment + slack(moment)
+        loop = asyncio.get_running_loop()
         while True:
-            await self._reach(moment)
+            reached: asyncio.Future[None] = loop.create_future()
+            loop.call_at(moment, reached.set_result, None)  # exactly then: `sleep` would round
+            await reached
             await self.come_to_rest()
             moment = self._runner.next_moment
             if not self.now < moment <= latest:
@@ -365,13 +371,6 @@ class Session:
             await poller.idle()
             await asyncio.sleep(0)
             calm = calm + 1 if poller.is_idle() and not director.outside else 0
-
-    async def _reach(self, moment: float) -> None:
-        """Wait until exactly that time: `sleep` would round."""
-        loop = asyncio.get_running_loop()
-        reached: asyncio.Future[None] = loop.create_future()
-        loop.call_at(moment, reached.set_result, None)
-        await reached
 
     def close(self) -> None:
         """Shut the system down at once, and check that every message is accounted for."""
@@ -449,7 +448,7 @@ class SimulationRunner:
         raise end from unretrieved
 
     def _unretrieved(self) -> BaseException | None:
-        """What an actor raised and nobody got to know. Each is returned once: a session may go on, or be closed."""
+        """What an actor raised and no asker got. Each is returned once: a session may go on, or be closed."""
         director = self.director
         refused, director.refused = director.refused, None
         unretrieved, director.unretrieved = director.unretrieved, []
@@ -558,13 +557,10 @@ def _abandon(task: asyncio.Task[object]) -> str:
 def _waiting(who: str, task: asyncio.Task[object] | HandlerTask) -> str:
     """Describe who waits, in which function, and at which innermost line outside asyncio."""
     coroutine = task.get_coro()
-    name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
-    frame = None
-    while coroutine is not None:
-        own = getattr(coroutine, "cr_frame", None)
-        if frame is None or (own is not None and not own.f_code.co_filename.startswith(_ASYNCIO)):
-            frame = own or frame
-            name = getattr(coroutine, "__qualname__", name)
-        coroutine = getattr(coroutine, "cr_await", None)
-    where = f", {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-    return f"{who} waits in {name}{where}"
+    found = list(suspended(coroutine))
+    if not found:
+        return f"{who} waits in {getattr(coroutine, '__qualname__', type(coroutine).__name__)}"
+    own = [one for one in found if not one.cr_frame.f_code.co_filename.startswith(_ASYNCIO)]
+    inner = own[-1] if own else found[0]
+    frame = inner.cr_frame
+    return f"{who} waits in {inner.__qualname__}, {frame.f_code.co_filename}:{frame.f_lineno}"

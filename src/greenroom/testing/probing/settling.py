@@ -24,13 +24,12 @@ from greenroom.system.ending.report import Phase
 from greenroom.testing.probing.inbox import ProbeActor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import FrameType
+    from collections.abc import Callable, Iterator, Mapping
 
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.system import ActorSystem
 
-__all__ = ["settle"]
+__all__ = ["settle", "suspended"]
 
 _POLL_INTERVAL = 0.005
 """Seconds between two checks of a system that does not settle."""
@@ -144,13 +143,17 @@ def _waits_for_one_of(task: object, wanted: set[Question], behind: Mapping[objec
 def _awaited_by(task: Any) -> list[object]:
     """What a task waits for: a question or a future, and the tasks inside asyncio's `wait_for`, `wait` and others."""
     awaited = getattr(task, "_fut_waiter", None)
-    coroutine: object = task.get_coro()
-    frame: FrameType | None = None
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None) or frame
-        coroutine = getattr(coroutine, "cr_await", None)
-    if frame is None or not str(frame.f_globals.get("__name__")).startswith("asyncio."):
+    *_, inner = (None, *suspended(task.get_coro()))
+    if inner is None or not str(inner.cr_frame.f_globals.get("__name__")).startswith("asyncio."):
         return [awaited]
-    named = frame.f_locals
+    named = inner.cr_frame.f_locals
     # Local names: `fut` in `wait_for`, the set `fs` in `wait`, and `self._tasks` in a `TaskGroup`.
     return [awaited, named.get("fut"), *named.get("fs", ()), *getattr(named.get("self"), "_tasks", ())]
+
+
+def suspended(coroutine: Any) -> Iterator[Any]:
+    """A suspended coroutine and those that it awaits, the innermost last: those with a frame."""
+    while coroutine is not None:
+        if getattr(coroutine, "cr_frame", None) is not None:
+            yield coroutine
+        coroutine = getattr(coroutine, "cr_await", None)
