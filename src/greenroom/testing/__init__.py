@@ -47,31 +47,22 @@ __all__ = [
     "faults",
 ]
 
-_FROM = {
-    "ActorHarness": "testing.harness",
-    "CapturedLogs": "testing.checks.logs",
-    "Event": "testing.events",
-    "Failure": "testing.exploration",
-    "FakeConnection": "testing.fakepeer",
-    "FakePeer": "testing.fakepeer",
-    "FakeProgram": "testing.fakepeer",
-    "HookCall": "testing.checks.lifecycles",
-    "HookLog": "testing.checks.lifecycles",
-    "Leak": "testing.checks.leaks",
-    "LeaksFound": "testing.checks.leaks",
-    "ManualClock": "clock",
-    "Report": "testing.exploration",
-    "Simulation": "testing.simulation",
-    "TestProbe": "testing.probing.probe",
-    "Trace": "testing.trace",
-    "assert_ended": "testing.checks.lifecycles",
-    "assert_ledger_balanced": "testing.checks.ledgers",
-    "assert_states": "testing.checks.lifecycles",
-    "capture_logs": "testing.checks.logs",
-    "detect_leaks": "testing.checks.leaks",
-    "explore": "testing.exploration",
+_MODULES = {
+    "clock": ("ManualClock",),
+    "testing.checks.leaks": ("Leak", "LeaksFound", "detect_leaks"),
+    "testing.checks.ledgers": ("assert_ledger_balanced",),
+    "testing.checks.lifecycles": ("HookCall", "HookLog", "assert_ended", "assert_states"),
+    "testing.checks.logs": ("CapturedLogs", "capture_logs"),
+    "testing.events": ("Event",),
+    "testing.exploration": ("Failure", "Report", "explore"),
+    "testing.fakepeer": ("FakeConnection", "FakePeer", "FakeProgram"),
+    "testing.harness": ("ActorHarness",),
+    "testing.probing.probe": ("TestProbe",),
+    "testing.simulation": ("Simulation",),
+    "testing.trace": ("Trace",),
 }
-"""The module of each name. `faults` is a module itself."""
+"""Where the names come from. `faults` is a module itself."""
+_FROM = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -70,16 +70,13 @@ class FakePeer:
     async def connect(self, where: Any) -> FakeConnection:
         """Connect to a server: to the address it listens on, or to its alias.
 
-        One that has been spawned is waited for; if nobody listens there, it is a `ConnectionRefusedError`.
+        One that has been spawned is waited for. Raise `ConnectionRefusedError` if none listens there.
         """
         await self._system.settle()
-        address = await self._address_of(where) if isinstance(where, Alias) else where
+        address = (await where.inspect("address"))["address"] if isinstance(where, Alias) else where
         connection = FakeConnection()
         await self._network.connect(address, lambda: connection, self._faults)
         return connection
-
-    async def _address_of(self, alias: Alias) -> Any:
-        return (await alias.inspect("address"))["address"]
 
     def listen(self, address: Any, script: Callable[[FakeConnection], Awaitable[object]]) -> None:
         """Take connections to `address`, and run `script(connection)` for each: what a server would do."""
@@ -313,7 +310,7 @@ class FakeProgram:
         return data
 
     def close_input(self) -> None:
-        """Read no more: whoever writes to it is told."""
+        """Read no more: the writer is told."""
         self._program.stdin.lose()
         self._program.stdin.close()
 

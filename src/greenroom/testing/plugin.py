@@ -11,9 +11,9 @@ import functools
 import inspect
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from unittest import IsolatedAsyncioTestCase
 
 import pytest
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from greenroom.testing.seeds import Simulations
 
 __all__: list[str] = []
-
-T = TypeVar("T")
-Test = Callable[..., Coroutine[Any, Any, T]]
 
 _RUNS = 100
 """The default number of seeds at which a simulated test runs."""
@@ -172,18 +169,14 @@ def _run_around(request: pytest.FixtureRequest, system: ActorSystem, patch: pyte
 
         patch.setattr(case, "asyncSetUp", set_up_inside)
     else:
-        patch.setattr(request.node, "obj", _inside(system, request.node.obj))
+        test = request.node.obj
 
+        @functools.wraps(test)
+        async def inside(*args: object, **kwargs: object) -> object:
+            async with system:
+                return await test(*args, **kwargs)
 
-def _inside(system: ActorSystem, test: Test[T]) -> Test[T]:
-    """The test, with the system running around it."""
-
-    @functools.wraps(test)
-    async def inside(*args: object, **kwargs: object) -> T:
-        async with system:
-            return await test(*args, **kwargs)
-
-    return inside
+        patch.setattr(request.node, "obj", inside)
 
 
 def _check(system: ActorSystem) -> None:

@@ -180,9 +180,7 @@ class LeakDetector:
         return tuple(leak for key, leak in self._all() if key not in self._before and not leak.is_one_of(self._ignore))
 
     def _all(self) -> Iterator[tuple[object, Leak]]:
-        for key, leak in live_resources():
-            if leak.kind in self._kinds:
-                yield key, leak
+        return ((key, leak) for key, leak in live_resources() if leak.kind in self._kinds)
 
 
 class Leak(NamedTuple):

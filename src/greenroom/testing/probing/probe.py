@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Terminated
@@ -23,8 +24,6 @@ from greenroom.testing.probing.settling import settle
 from greenroom.validation import require_delay
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from greenroom.actor.api.context import Context
     from greenroom.actor.records.record import Tombstone
 
@@ -38,22 +37,12 @@ _ROUNDING = 0.001
 _ANYTHING = object()
 
 
-class _WithinBlock:
-    """What `within` returns: a time limit for the task that enters it, and for tasks started inside."""
+class _WithinBlock(NamedTuple):
+    """A limit that `within` sets, for the task that enters it and for tasks started inside."""
 
-    def __init__(self, probe: TestProbe, seconds: float) -> None:
-        self.probe = probe
-        self.seconds = seconds
-        self.until = inf
-
-    async def __aenter__(self) -> None:
-        self.until = asyncio.get_running_loop().time() + self.seconds
-        _within_blocks.set((*_within_blocks.get(), self))
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        _within_blocks.set(tuple(block for block in _within_blocks.get() if block is not self))
+    probe: TestProbe
+    seconds: float
+    until: float
 
 
 _within_blocks: ContextVar[tuple[_WithinBlock, ...]] = ContextVar("greenroom.testing.within", default=())
@@ -171,17 +160,17 @@ class TestProbe:
     async def fish(self, wanted: object, timeout: float | None = None) -> Any:
         """Return the first message that matches `wanted`, and drop those before it. `timeout` is for all of it."""
         until, said = self._deadline(timeout)
-        let_go = 0
+        dropped = 0
 
         def fished() -> str:
-            return f"; it fished for {in_words(wanted)}, and let {let_go} go"
+            return f"; it fished for {in_words(wanted)}, and let {dropped} go"
 
         unread: int | None = None
         while unread is None or unread > 0:
             message = await self._next((until, said), fished)
             if matches(wanted, message):
                 return message
-            let_go += 1
+            dropped += 1
             if unread is not None:
                 unread -= 1
             elif asyncio.get_running_loop().time() >= until:
@@ -216,14 +205,23 @@ class TestProbe:
                 break
         self._refuse(unwanted)
 
-    def within(self, seconds: float) -> _WithinBlock:
+    def within(self, seconds: float) -> AbstractAsyncContextManager[None]:
         """`async with probe.within(0.5):` limits all waits for this probe inside to 0.5 seconds together.
 
         A `timeout` inside, or another `within`, can shorten the limit, never extend it. It limits waiting only: a
         message that is there already is taken even after the limit.
         """
         require_delay("timeout", seconds)
-        return _WithinBlock(self, seconds)
+        return self._within(seconds)
+
+    @asynccontextmanager
+    async def _within(self, seconds: float) -> AsyncIterator[None]:
+        block = _WithinBlock(self, seconds, asyncio.get_running_loop().time() + seconds)
+        _within_blocks.set((*_within_blocks.get(), block))
+        try:
+            yield
+        finally:
+            _within_blocks.set(tuple(other for other in _within_blocks.get() if other is not block))
 
     def ignore(self, *unwanted: object) -> None:
         """Drop messages that match one of these, unread ones too. A later call replaces these patterns."""
@@ -314,7 +312,7 @@ class TestProbe:
         loop = asyncio.get_running_loop()
         until, _ = self._deadline(_SETTLE_TIMEOUT)
         try:
-            # It fails at once when an unwanted message comes, however busy the system remains.
+            # The check fails at once when an unwanted message comes, however busy the system remains.
             await settle(self.system, max(0.0, until - loop.time()), lambda: self._refuse(unwanted))
         except SettleTimeout as exc:
             raise AssertionError(f"{self.ref} cannot tell that no message comes: {exc}") from exc
