@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -198,6 +199,16 @@ def test_a_fault_that_is_declared_with_a_seed_keeps_it() -> None:
     seeded = faults.delay(by=(0.0, 1.0)).with_seed(7)
     (drawn,) = find(fault_lists(seeded), lambda drawn: bool(drawn) and isinstance(drawn[0], Delay), settings=QUICK)
     assert drawn.seed == 7
+
+
+def test_logs_stay_silent_after_an_inner_silence(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("greenroom.testing")
+    with silence_logs():
+        with silence_logs():
+            log.error("inner")
+        log.error("outer")
+    log.error("after")
+    assert caplog.messages == ["after"]
 
 
 # -- what cannot be

@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 from typing import Any
 
 from greenroom.errors import ConfigError
@@ -77,13 +78,8 @@ def is_same_failure(one: BaseException | None, other: BaseException | None) -> b
 
 
 def _signature_of(error: BaseException) -> tuple[object, ...]:
-    where: tuple[str, int] | None = None
-    traceback = error.__traceback__
-    while traceback is not None:
-        where = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-        traceback = traceback.tb_next
-    cause = error.__cause__
-    return type(error), where, None if cause is None else type(cause)
+    *_, where = (None, *((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)))
+    return type(error), where, type(error.__cause__)
 
 
 @contextmanager
