@@ -20,9 +20,9 @@ from greenroom.actor.life.machine import STOP
 from greenroom.actor.messaging.question import Asked, Question
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.timers import cell_of
-from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.record import ActorRecord, Extras
 from greenroom.actor.records.states import State
-from greenroom.actor.relations import known_relations
+from greenroom.actor.relations import Relations, known_relations
 from greenroom.clock import MonotonicClock
 from greenroom.errors import (
     BadArgument,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from greenroom.actor.api.actor import Actor
-    from greenroom.actor.records.record import Extras, Tombstone
+    from greenroom.actor.records.record import Tombstone
     from greenroom.system.deadletters import DeadLetter
 
     A = TypeVar("A", bound=Actor, default=Any)
@@ -425,14 +425,13 @@ class ActorHarness(Generic[A]):
     @property
     def stashed(self) -> int:
         """How many messages it has stashed."""
-        extras = self._extras
-        return 0 if extras is None or extras.stash is None else len(extras.stash)
+        return 0 if self._extras.stash is None else len(self._extras.stash)
 
     @property
     def receive_timeout(self) -> float | None:
         """The seconds that it gave to `set_receive_timeout`."""
-        extras = self._extras
-        return None if extras is None or extras.receive_timer is None else float(extras.receive_timer.seconds)
+        timer = self._extras.receive_timer
+        return None if timer is None else float(timer.seconds)
 
     @property
     def children(self) -> list[ActorRef]:
@@ -448,22 +447,19 @@ class ActorHarness(Generic[A]):
     @property
     def watched(self) -> list[ActorRef]:
         """The actors that it watches."""
-        relations = known_relations(self.ref._cell.record)
-        watching = {} if relations is None else relations.watching
+        watching = self._relations.watching
         return [cast("ActorRef", cell.shown()) for cell, watch in watching.items() if watch.notice is None]
 
     @property
     def monitored(self) -> list[ActorRef]:
         """The actors that it monitors, once for each monitor."""
-        relations = known_relations(self.ref._cell.record)
-        monitoring = {} if relations is None else relations.monitoring
+        monitoring = self._relations.monitoring
         return [mref.ref for mref, notice in monitoring.items() if notice is None]
 
     @property
     def linked(self) -> list[ActorRef]:
         """The actors that it is linked to."""
-        relations = known_relations(self.ref._cell.record)
-        linked = {} if relations is None else relations.linked
+        linked = self._relations.linked
         return [cast("ActorRef", cell.shown()) for cell, notice in linked.items() if notice is None]
 
     @property
@@ -518,10 +514,15 @@ class ActorHarness(Generic[A]):
         return [effect for effect in self._recorder.effects if isinstance(effect, kind)]
 
     @property
-    def _extras(self) -> Extras | None:
-        """What the runtime keeps for the few actors that need it."""
+    def _extras(self) -> Extras:
+        """What the runtime keeps for the few actors that need it: nothing, after the end."""
         record = self.ref._cell.record
-        return record.extras if isinstance(record, ActorRecord) else None
+        return record.ensure_extras() if isinstance(record, ActorRecord) else Extras()
+
+    @property
+    def _relations(self) -> Relations:
+        """The actor's watches, monitors and links: none of them, after the end."""
+        return known_relations(self.ref._cell.record) or Relations()
 
     # -- going on
 

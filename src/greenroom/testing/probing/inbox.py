@@ -78,10 +78,9 @@ class Inbox:
             return envelopes
         # Not under the lock: this calls functions of the test.
         kept = [one for one in envelopes if not any(matches(unwanted, one.message) for unwanted in self.ignored)]
-        known = {id(one) for one in envelopes}
-        wanted = {id(one) for one in kept}
+        dropped = {id(one) for one in envelopes} - {id(one) for one in kept}
         with self._lock:
-            self._envelopes = deque(one for one in self._envelopes if id(one) in wanted or id(one) not in known)
+            self._envelopes = deque(one for one in self._envelopes if id(one) not in dropped)
         return kept
 
     def take(self) -> Envelope | None:
