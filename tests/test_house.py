@@ -79,6 +79,7 @@ ACTOR_FLOORS = [
 IN_ORDER = {"greenroom.testing": KIT_FLOORS, "greenroom._core": CORE_FLOORS, "greenroom.actor": ACTOR_FLOORS}
 GROUND = {
     "errors",
+    "errortext",
     "clock",
     "exits",
     "lanes",

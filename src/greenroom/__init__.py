@@ -2,8 +2,9 @@
 
 The house, from the ground up (a file imports only from floors below its own):
 
-  errors, clock, lanes, exits,  what everything speaks of: failures, time, priorities, how actors end,
-  ledger, seededrandom, frozen  what happened to every message; chance; immutable values
+  errors, errortext, clock,     what everything speaks of: failures and their words, time, priorities,
+  lanes, exits, ledger,         how actors end, what happened to every message; chance; immutable values
+  seededrandom, frozen
   originaldir, runtimelog       where the program was started; the runtime's own log records
   _core                         the loop: cells with mailboxes, run queue, timers, delivery, async handlers
   policy                        supervision as pure values and functions

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from greenroom.errors import WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.frozen import ByFields
 
 __all__ = ["FORCED", "KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actor.api.actor import Actor
 from greenroom.actor.api.props import Props, label_of
 from greenroom.errors import BadArgument, NotAnActor, NotSendable
-from greenroom.errors.base import add_note
+from greenroom.errortext import add_note
 from greenroom.pods.kubelet.heartbeat import Heart
 from greenroom.pods.kubelet.kubelet import Kubelet
 from greenroom.pods.kubelet.podrecord import Decision, PodRecord, Verdict

@@ -16,7 +16,7 @@ from greenroom.actor.failure.engine import Delayed, Operation, RestartEngine, St
 from greenroom.actor.failure.reports import report, when
 from greenroom.actor.messaging.address import Address
 from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit
-from greenroom.errors.base import counted
+from greenroom.errortext import counted
 from greenroom.exits import ExitReason
 from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff

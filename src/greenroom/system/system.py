@@ -41,7 +41,7 @@ from greenroom.errors import (
     WaitsForItself,
     WrongLoop,
 )
-from greenroom.errors.base import counted
+from greenroom.errortext import counted
 from greenroom.exits import ExitReason
 from greenroom.ledger import Ledger, add_up
 from greenroom.runtimelog import RuntimeLog

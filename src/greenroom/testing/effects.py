@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.actor.messaging.drain import Drain
 from greenroom.actor.spawner import CONCURRENT
 from greenroom.errors import AlreadyReplied, BadArgument
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.lanes import Lane
 from greenroom.testing.probing.matching import shown
 

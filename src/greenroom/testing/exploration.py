@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TextIO
 
 from greenroom.errors import ConfigError, SimulationEndless
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.system.config import SystemConfig
 from greenroom.testing.faults import Fault
 from greenroom.testing.shrinking import Shrunk, shrink

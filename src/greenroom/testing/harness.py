@@ -32,7 +32,7 @@ from greenroom.errors import (
     SimulationStuck,
     SystemStopped,
 )
-from greenroom.errors.base import counted
+from greenroom.errortext import counted
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.config import SystemConfig

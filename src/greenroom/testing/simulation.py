@@ -23,7 +23,7 @@ from greenroom._core.simulation.schedules import Pct, Schedule, Scripted, Shuffl
 from greenroom._core.world import VirtualClock
 from greenroom.clock import slack
 from greenroom.errors import BadArgument, ConfigError, SimulationEndless, SimulationRefused, SimulationStuck
-from greenroom.errors.base import add_note, in_words
+from greenroom.errortext import add_note, in_words
 from greenroom.system.config import SystemConfig
 from greenroom.system.system import ActorSystem
 from greenroom.testing.checks.ledgers import assert_ledger_balanced

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from greenroom._core.itemkinds import ATOMS
 from greenroom.errors import BadArgument, FailedElsewhere, FrameTooLarge, NotSendable, WireError
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.wire.failures import assemble, is_portable, parts_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import NamedTuple
 
 from greenroom.errors import FailedElsewhere
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.tracebacks import ShownElsewhere, fold
 
 __all__ = ["Failure", "TracebackElsewhere", "assemble", "is_portable", "parts_of"]

@@ -23,7 +23,7 @@ from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import NOTICE, Receipt, Told
 from greenroom._core.runqueue import AdmissionBase
 from greenroom.errors import MailboxFull
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.lanes import Lane, Overflow, as_lane
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.restartstate import RestartState, incarnation_of, restart_state_of
 from greenroom.actor.records.states import Stage
 from greenroom.errors import HandlerBroken, StartTimeout, WorkerLost
-from greenroom.errors.base import add_note, counted, in_words
+from greenroom.errortext import add_note, counted, in_words
 from greenroom.exits import ExitReason, ends_system
 from greenroom.policy.directives import Directive, Scope
 from greenroom.policy.limits import Window

@@ -32,7 +32,7 @@ from greenroom.errors import (
     TroupeEnding,
     WorkerLost,
 )
-from greenroom.errors.base import counted, in_words
+from greenroom.errortext import counted, in_words
 from greenroom.runtimelog import LogLimit, RuntimeLog
 from greenroom.tracebacks import SHOWS_ALL, ShownElsewhere, place_of
 

@@ -24,7 +24,7 @@ from greenroom.actor.messaging.signals import PreRestart
 from greenroom.actor.records.record import ActorRecord, track_instance
 from greenroom.actor.records.restartstate import RestartState, restart_state_of
 from greenroom.actor.records.states import GOES_DOWN, Stage
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import SHUTDOWN
 from greenroom.policy.directives import OnRestart
 from greenroom.runtimelog import RuntimeLog

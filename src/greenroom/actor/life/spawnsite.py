@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.life.spec import CLASS, MAKER, OPTIONS
 from greenroom.actor.records.restartstate import restart_state_of
-from greenroom.errors.base import add_note
+from greenroom.errortext import add_note
 from greenroom.tracebacks import set_traceback
 
 if TYPE_CHECKING:

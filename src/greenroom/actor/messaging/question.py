@@ -72,7 +72,7 @@ from greenroom.errors import (
     Unhandled,
     WrongThread,
 )
-from greenroom.errors.base import hand_on_notes, in_words
+from greenroom.errortext import hand_on_notes, in_words
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.lanes import Lane, as_lane
 from greenroom.runtimelog import RuntimeLog

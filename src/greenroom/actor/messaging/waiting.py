@@ -41,7 +41,7 @@ from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.states import State
 from greenroom.clock import ManualClock
 from greenroom.errors import ActorTerminated, AskTimeout, NotStarted, SendTimeout, WaitsForItself, WaitTimeout
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import ExitReason
 from greenroom.lanes import Lane, as_lane
 from greenroom.validation import require_delay

@@ -13,7 +13,7 @@ from typing import Any
 from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import ConfigError, ConnectionClosed
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import ExitReason
 from greenroom.meta import carriers
 from greenroom.meta.sockets.connection import TcpConnection

@@ -16,7 +16,7 @@ from greenroom.actor.api.behavior import UNHANDLED
 from greenroom.actor.failure.engine import Delayed, RestartEngine, Status
 from greenroom.actor.failure.reports import when
 from greenroom.errors import ActorTerminated, Fatal, PodRestartLimit, SystemStopped
-from greenroom.errors.base import add_note, counted, in_words
+from greenroom.errortext import add_note, counted, in_words
 from greenroom.exits import SHUTDOWN, ExitReason
 from greenroom.pods.kubelet.podrecord import Decision, PodEnded, PodPhase, PodStarted, Verdict
 from greenroom.pods.manifest.settings import ThreadModel

@@ -16,7 +16,7 @@ from greenroom.actor.failure.engine import Member, Status
 from greenroom.actor.failure.reports import FailureSource
 from greenroom.actor.life.restarting import start_again
 from greenroom.actor.records.restartstate import restart_state_of
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import NORMAL, ExitKind, ExitReason
 from greenroom.frozen import Frozen
 from greenroom.policy.backoff import Delays

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from greenroom.errors.base import counted
+from greenroom.errortext import counted
 from greenroom.pods.manifest.manifest import Manifest
 from greenroom.pods.manifest.pod import Pod, is_troupe
 from greenroom.pods.manifest.settings import ThreadModel

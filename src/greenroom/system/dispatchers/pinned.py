@@ -18,7 +18,7 @@ from greenroom._core.flags import PROPAGATES
 from greenroom._core.handoff.handoff import Handoff, after_turns
 from greenroom.actor.offload.executor import Executor
 from greenroom.errors import NoThread, WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 
 __all__ = ["PinnedExecutor", "PinnedThreads"]

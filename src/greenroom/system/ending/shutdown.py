@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from greenroom._core.scheduler.accounting import count_queued
 from greenroom.actor.life.stopping import GRACE, KEPT
 from greenroom.actor.messaging.waiting import TaskWait
-from greenroom.errors.base import counted
+from greenroom.errortext import counted
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.ending.report import Phase, ShutdownReport
 from greenroom.system.loops.stillness import Drain

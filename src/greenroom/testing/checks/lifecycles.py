@@ -15,7 +15,7 @@ from greenroom.actor.messaging.ref import ActorRef
 from greenroom.actor.messaging.signals import Signal
 from greenroom.actor.records.states import State
 from greenroom.errors import BadArgument, NotAnActor
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.validation import require_delay
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from greenroom._core.delivery.propagation import Propagation, Values
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.wire.codec import pack, unpacked
 

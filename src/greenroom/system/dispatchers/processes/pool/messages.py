@@ -26,7 +26,7 @@ from greenroom._core.receipt import Receipt, Told
 from greenroom.actor.api.behavior import UNHANDLED as UNHANDLED_BEHAVIOR
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.protocol import STASHED, UNHANDLED, Asked, Brought, Progress
 

@@ -25,7 +25,7 @@ from contextlib import ExitStack, suppress
 from time import monotonic
 
 from greenroom.errors import WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.system.dispatchers.processes.protocol import SharedPage, WorkerConfig, WorkerSettings
 from greenroom.system.ending.shutdown import Closer
 from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks

@@ -34,7 +34,7 @@ from greenroom.actor.offload.operations import OPERATIONS, Operation, Way
 from greenroom.actor.records.record import ActorRecord
 from greenroom.actor.records.systems import resolve
 from greenroom.errors import ActorTerminated, BadArgument, MailboxFull, WaitsForItself
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.lanes import Lane, as_lane
 from greenroom.runtimelog import RuntimeLog, print_error
 from greenroom.system.dispatchers.processes.protocol import BLOCKS, WAITS_FOR_ROOM, Relay, TimerHandle

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from greenroom.clock import ManualClock
 from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.exits import ends_system
 from greenroom.originaldir import ORIGINAL_DIR
 from greenroom.runtimelog import RuntimeLog

@@ -21,7 +21,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost
-from greenroom.errors.base import in_words
+from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.dispatchers.processes.protocol import MAIL, Entry, OnOutcome, error_of
 from greenroom.wire.codec import Codec, pack
