@@ -19,7 +19,7 @@ import logging
 import sys
 import traceback
 from contextlib import suppress
-from types import TracebackType
+from typing import Any
 
 from greenroom.tracebacks import fold
 
@@ -29,62 +29,26 @@ LOGGED_PER_PERIOD = 5
 LOG_PERIOD = 10.0
 """Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` records of a kind are logged about one actor."""
 
-_ExcInfo = bool | BaseException | tuple[type[BaseException], BaseException, TracebackType | None] | None
 
-
-class RuntimeLog:
+class RuntimeLog(logging.LoggerAdapter[logging.Logger]):
     """A logger that never raises an `Exception`."""
 
-    __slots__ = ("_logger",)
-
     def __init__(self, name: str = "greenroom") -> None:
-        self._logger = logging.getLogger(name)
+        super().__init__(logging.getLogger(name))
 
-    def is_enabled_for(self, level: int) -> bool:
-        """Whether somebody may want a record of this level."""
-        return self._logger.isEnabledFor(level)
+    def log(self, level: int, msg: object, *args: object, stacklevel: int = 1, **kwargs: Any) -> None:
+        """Log on a level; all other methods call this one."""
+        try:
+            self.logger.log(level, msg, *args, stacklevel=stacklevel + 1, **kwargs)
+        except Exception:
+            print_error()
 
-    def info(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
-        """Log that something went as it should."""
-        self._write(logging.INFO, text, args, extra, None)
-
-    def warning(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
-        """Log that something needs attention."""
-        self._write(logging.WARNING, text, args, extra, None)
-
-    def error(
-        self,
-        text: str,
-        *args: object,
-        extra: dict[str, object] | None = None,
-        exc_info: _ExcInfo = None,
-    ) -> None:
-        """Log that something failed."""
-        self._write(logging.ERROR, text, args, extra, exc_info)
-
-    def exception(self, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
+    def exception(self, msg: object, *args: object, **kwargs: Any) -> None:
         """Log that something failed, with the exception that is being handled."""
         exc = sys.exception()
         if exc is not None:
             fold(exc)
-        self._write(logging.ERROR, text, args, extra, exc)
-
-    def log(self, level: int, text: str, *args: object, extra: dict[str, object] | None = None) -> None:
-        """Log on a level."""
-        self._write(level, text, args, extra, None)
-
-    def _write(
-        self,
-        level: int,
-        text: str,
-        args: tuple[object, ...],
-        extra: dict[str, object] | None,
-        exc_info: _ExcInfo,
-    ) -> None:
-        try:
-            self._logger.log(level, text, *args, extra=extra, exc_info=exc_info, stacklevel=3)
-        except Exception:
-            print_error()
+        self.log(logging.ERROR, msg, *args, exc_info=exc, stacklevel=2, **kwargs)
 
 
 def print_error() -> None:

@@ -133,7 +133,7 @@ class DeadLetters:
 
     def _logs(self, now: float) -> str | None:
         """Whether to log one: the first few of a period are. Then, how many others there were before it."""
-        if not _log.is_enabled_for(logging.INFO):
+        if not _log.isEnabledFor(logging.INFO):
             return None
         if now - self._period_began >= LOG_PERIOD:
             self._period_began = now
