@@ -22,17 +22,8 @@ from greenroom.lanes import MailboxConfig
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.limits import Window
 from greenroom.runtimelog import RuntimeLog
-from greenroom.supervision.childrecord import (
-    ChildNotice,
-    ChildRecord,
-    ChildWakeup,
-    Gone,
-    Rested,
-    Running,
-    Wake,
-    count,
-)
-from greenroom.supervision.requests import CountChildren, StartChild, StopChild, WhichChildren
+from greenroom.supervision.childrecord import ChildNotice, ChildRecord, ChildWakeup
+from greenroom.supervision.requests import ChildCounts, CountChildren, StartChild, StopChild, WhichChildren
 
 if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
@@ -62,7 +53,7 @@ class SupervisorBase(Actor):
 
     # -- notices
 
-    def _child_notice(self, notice: ChildNotice) -> None:
+    def child_notice(self, notice: ChildNotice) -> None:
         """News of a child: noted in the supervisor's turn, or at once while it is still starting."""
         if self._wakeup is not None:
             self._note(notice)
@@ -71,19 +62,16 @@ class SupervisorBase(Actor):
             self.ctx.cell.notify(notice)
 
     def receive(self, message: object) -> object:
-        """A notice about a child, or a request."""
         if isinstance(message, ChildNotice):
-            if message.record is None or self._records.get(message.record.key) is message.record:
-                self._note(message)
-                self._go_on()
-            return None
-        if isinstance(message, Delayed):
+            if message.record is not None and self._records.get(message.record.key) is not message.record:
+                return None
+            self._note(message)
+        elif isinstance(message, Delayed):
             self._engine.rung(message)
-            self._go_on()
-            return None
-        if not isinstance(message, self.REQUESTS):
+        elif isinstance(message, self.REQUESTS):
+            self._requests.append((message, self.ctx.defer_reply()))
+        else:
             return UNHANDLED
-        self._requests.append((message, self.ctx.defer_reply()))
         self._go_on()
         return None
 
@@ -92,15 +80,15 @@ class SupervisorBase(Actor):
         record = notice.record
         if record is None:
             return
-        if isinstance(notice, Running):
+        if notice.reason is None:
             self._engine.running(record)
             started, record.started = record.started, []
             for reply in started:
                 reply.send(record.ref)
-        elif isinstance(notice, Gone):
-            self._note_gone(record, notice.reason)
-        elif isinstance(notice, Rested):
+        elif notice.status is Status.RESTING:
             self._engine.rested(record, notice.reason)
+        else:
+            self._note_gone(record, notice.reason)
 
     def _note_gone(self, record: ChildRecord, reason: ExitReason) -> None:
         ref, record.ref = record.ref, None
@@ -166,11 +154,23 @@ class SupervisorBase(Actor):
         if isinstance(request, WhichChildren):
             reply.send([record.info() for record in self._records.values()])
         elif isinstance(request, CountChildren):
-            reply.send(count(self._records.values(), SupervisorBase))
+            reply.send(self._counts())
         elif isinstance(request, StartChild):
             self._add(request, reply)
         elif isinstance(request, StopChild):
             self._stop(self._find(request.child), reply)
+
+    def _counts(self) -> ChildCounts:
+        statuses = [record.status for record in self._records.values()]
+        factories = [record.spec.factory for record in self._records.values()]
+        supervisors = sum(isinstance(one, type) and issubclass(one, SupervisorBase) for one in factories)
+        return ChildCounts(
+            specs=len(statuses),
+            active=statuses.count(Status.RUNNING),
+            restarting=statuses.count(Status.RESTING) + statuses.count(Status.LEAVING),
+            supervisors=supervisors,
+            workers=len(statuses) - supervisors,
+        )
 
     def _find(self, child: object) -> ChildRecord:
         """The child of this name, or with this ref."""
@@ -187,7 +187,7 @@ class SupervisorBase(Actor):
 
     def _bring_up(self, record: ChildRecord, reply: Reply) -> None:
         """Start a child that has no actor; the answer is sent when it is running."""
-        self._spawn(record)
+        self.spawn_child(record)
         record.started.append(reply)
 
     def _stop(self, record: ChildRecord, reply: Reply) -> None:
@@ -202,7 +202,7 @@ class SupervisorBase(Actor):
 
     # -- carrying out
 
-    def _spawn(self, record: ChildRecord) -> None:
+    def spawn_child(self, record: ChildRecord) -> None:
         spec = record.spec
         mailbox = spec.mailbox if isinstance(spec.mailbox, MailboxConfig) else None
         life = self.ctx.cell.loop.host
@@ -256,7 +256,7 @@ class SupervisorBase(Actor):
             cause = RestartLimit(self.ctx.self, ref, reason, self._intensity or 0, self._period)
         # Not raised: each time it is, an exception's traceback grows, and this one may go up through many supervisors.
         cell = self.ctx.cell
-        cell.loop.host.failed(cell, Wake(None), cause)
+        cell.loop.host.failed(cell, ChildNotice(), cause)
         while True:
             yield  # there is nothing more to do
 

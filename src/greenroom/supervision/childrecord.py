@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from greenroom._core.scheduler.stepping import Wait
@@ -16,64 +16,32 @@ from greenroom.exits import KILLED, SHUTDOWN, ExitKind, ExitReason
 from greenroom.policy.children import ChildSpec
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.requests import ChildCounts, ChildInfo
+from greenroom.supervision.requests import ChildInfo
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.reply import Reply
+    from greenroom.supervision.base import SupervisorBase
 
-__all__ = [
-    "ChildNotice",
-    "ChildRecord",
-    "ChildWakeup",
-    "Gone",
-    "Rested",
-    "Running",
-    "Wake",
-    "count",
-]
+__all__ = ["ChildNotice", "ChildRecord", "ChildWakeup"]
 
 
 class ChildNotice(FailureSource):
-    """A notice to the supervisor itself."""
+    """Tells a supervisor where a child stands now; without a child, that the supervisor itself has something to do."""
 
-    __slots__ = ("record",)
+    __slots__ = ("reason", "record", "status")
 
-    def __init__(self, record: ChildRecord | None) -> None:
-        # Of whom it is, if it is of one child.
+    def __init__(
+        self, record: ChildRecord | None = None, status: Status | None = None, reason: ExitReason | None = None
+    ) -> None:
         self.record = record
+        self.status = status
+        # How the child has ended, if it has.
+        self.reason = reason
 
     def __str__(self) -> str:
         return "over its children"
-
-
-class Running(ChildNotice):
-    """The child is running."""
-
-    __slots__ = ()
-
-
-class Rested(ChildNotice):
-    """The child has ended, and waits."""
-
-    __slots__ = ("reason",)
-
-    def __init__(self, record: ChildRecord, reason: ExitReason) -> None:
-        self.record = record
-        self.reason = reason
-
-
-class Gone(Rested):
-    """The child has ended for good."""
-
-    __slots__ = ()
-
-
-class Wake(ChildNotice):
-    """The supervisor itself has something to do."""
-
-    __slots__ = ()
 
 
 class ChildWakeup(Wait):
@@ -101,21 +69,13 @@ class ChildWakeup(Wait):
 class ChildRecord(Member):
     """One child: its spec, and its ref while there is one. The `ChildSupervisor` of that actor."""
 
-    __slots__ = ("ended", "is_new", "key", "notify", "on_request", "ref", "spawn", "spec", "started", "tries_again")
+    __slots__ = ("ended", "is_new", "key", "on_request", "ref", "spec", "started", "supervisor", "tries_again")
 
-    def __init__(
-        self,
-        spec: ChildSpec,
-        key: str | int | None,
-        notify: Callable[[ChildNotice], None],
-        spawn: Callable[[ChildRecord], None],
-    ) -> None:
+    def __init__(self, spec: ChildSpec, key: str | int | None, supervisor: SupervisorBase) -> None:
         super().__init__()
         self.spec = spec
         self.key = key
-        self.notify = notify
-        # Brings up an actor for it.
-        self.spawn = spawn
+        self.supervisor = supervisor
         self.ref: ActorRef | None = None
         # Whether a start that fails is tried again: not before the actor has been running once.
         self.tries_again = False
@@ -130,12 +90,10 @@ class ChildRecord(Member):
 
     @property
     def time_to_stop(self) -> float:
-        """Seconds it may take to stop; inf for no limit."""
         return self.spec.patience
 
     @property
     def on_restart(self) -> OnRestart:
-        """What becomes of its queue in a restart."""
         return self.spec.mailbox if isinstance(self.spec.mailbox, OnRestart) else OnRestart.KEEP
 
     def wants(self, kind: ExitKind) -> bool:
@@ -143,18 +101,15 @@ class ChildRecord(Member):
         return self.tries_again and wants_restart(self.spec.restart, kind)
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
-        """It has ended, and waits."""
-        self.notify(Rested(self, reason))
+        self.supervisor.child_notice(ChildNotice(self, Status.RESTING, reason))
 
     def running(self, cell: Cell) -> None:
-        """It is running."""
         self.tries_again = True
         self.is_new = False
-        self.notify(Running(self))
+        self.supervisor.child_notice(ChildNotice(self, Status.RUNNING))
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
-        """It has ended for good."""
-        self.notify(Gone(self, reason))
+        self.supervisor.child_notice(ChildNotice(self, Status.STOPPED, reason))
 
     # -- asked by its supervisor
 
@@ -185,7 +140,7 @@ class ChildRecord(Member):
         if self.on_request or self.status not in (Status.RESTING, Status.STOPPED):
             return False
         if self.status is Status.STOPPED:
-            self.spawn(self)
+            self.supervisor.spawn_child(self)
             self.tries_again = True
         else:
             self.cancel_restart()
@@ -222,18 +177,3 @@ class ChildRecord(Member):
         return ChildInfo(
             self.ref.name, self.ref, self.ref.state, restart_state.restarts, restart_state.last_restart, due
         )
-
-
-def count(records: Iterable[ChildRecord], supervisor: type) -> ChildCounts:
-    """How many there are; those whose factory is a `supervisor` class are supervisors."""
-    statuses = [record.status for record in records]
-    kinds = [
-        isinstance(record.spec.factory, type) and issubclass(record.spec.factory, supervisor) for record in records
-    ]
-    return ChildCounts(
-        specs=len(statuses),
-        active=statuses.count(Status.RUNNING),
-        restarting=statuses.count(Status.RESTING) + statuses.count(Status.LEAVING),
-        supervisors=kinds.count(True),
-        workers=kinds.count(False),
-    )

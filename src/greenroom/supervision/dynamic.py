@@ -9,9 +9,8 @@ from greenroom.actor.messaging.address import Address
 from greenroom.actor.messaging.reply import Reply
 from greenroom.errors import ConfigError, TooManyChildren
 from greenroom.policy.backoff import Backoff
-from greenroom.policy.children import AutoShutdown, ChildSpec, DynamicSpec
-from greenroom.policy.directives import Scope
-from greenroom.policy.plan import Child, GiveUp, plan, wants_restart
+from greenroom.policy.children import ChildSpec, DynamicSpec
+from greenroom.policy.plan import wants_restart
 from greenroom.supervision.base import SupervisorBase
 from greenroom.supervision.childrecord import ChildRecord
 from greenroom.supervision.requests import StartChild
@@ -60,7 +59,6 @@ class DynamicSupervisor(SupervisorBase):
         return DynamicSpec(template, intensity, period, backoff, max_children)
 
     def pre_start(self) -> None:
-        """Its children end one after the other, each in its own time."""
         self.ctx.ensure_extras().orderly = True
 
     def _name_of(self, record: ChildRecord) -> str | None:
@@ -82,28 +80,21 @@ class DynamicSupervisor(SupervisorBase):
         spec = template
         if request.args or request.kwargs:
             spec = replace(template, args=(*template.args, *request.args), kwargs={**template.kwargs, **request.kwargs})
-        record = ChildRecord(spec, None, self._child_notice, self._spawn)
-        self._bring_up(record, reply)
+        self._bring_up(ChildRecord(spec, None, self), reply)
 
-    def _spawn(self, record: ChildRecord) -> None:
+    def spawn_child(self, record: ChildRecord) -> None:
         self._records.pop(record.key, None)
-        super()._spawn(record)
-        ref = record.actor_ref
-        record.key = ref.id
+        super().spawn_child(record)
+        record.key = record.actor_ref.id
         self._records[record.key] = record
 
     def _decide(self, record: ChildRecord) -> Operation | None:
-        reason = record.exit_reason
-        wants = wants_restart(record.spec.restart, reason.kind)
-        within_limit = self._window.admits(self.ctx.now()) if wants else True
-        view = Child(record.spec.name, record.spec.restart)
-        actions = plan(Scope.ONE_FOR_ONE, AutoShutdown.NEVER, [view], 0, reason.kind, within_limit)
-        if any(isinstance(action, GiveUp) for action in actions):
-            return self._give_up(record)
-        if wants:
+        if not wants_restart(record.spec.restart, record.exit_reason.kind):
+            self._forget(record)
+        elif self._window.admits(self.ctx.now()):
             self._restart_alone(record)
         else:
-            self._forget(record)
+            return self._give_up(record)
         return None
 
     def _has_ended(self, record: ChildRecord, was_up: bool) -> None:

@@ -25,7 +25,7 @@ from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, Supervis
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
 from greenroom.supervision.base import SupervisorBase
-from greenroom.supervision.childrecord import ChildRecord, ChildWakeup, Wake
+from greenroom.supervision.childrecord import ChildNotice, ChildRecord, ChildWakeup
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
 
 __all__ = ["Supervisor"]
@@ -73,9 +73,9 @@ class Supervisor(SupervisorBase):
         self.ctx.ensure_extras().orderly = True
         self._wakeup = ChildWakeup()
         for spec in self._spec.children:
-            record = self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
+            record = self._records[spec.name] = ChildRecord(spec, spec.name, self)
             try:
-                self._spawn(record)
+                self.spawn_child(record)
                 while record.status is Status.STARTING:
                     await self._wakeup
                 if not record.tries_again:
@@ -85,7 +85,7 @@ class Supervisor(SupervisorBase):
                     await self._wakeup
                 raise
         self._wakeup = None
-        self.ctx.cell.notify(Wake(None))  # something may have become of the first while the last were starting
+        self.ctx.cell.notify(ChildNotice())  # something may have become of the first while the last were starting
 
     def _cause_of(self, record: ChildRecord) -> BaseException:
         """Why a child could not start."""
@@ -148,8 +148,8 @@ class Supervisor(SupervisorBase):
             if record.rests:
                 record.restart_state.due = due
 
-    def _spawn(self, record: ChildRecord) -> None:
-        super()._spawn(record)
+    def spawn_child(self, record: ChildRecord) -> None:
+        super().spawn_child(record)
         # A new actor stands where the list of children has it, for they are stopped in reverse.
         younger: ActorRef | None = None
         for other in reversed(self._records.values()):
@@ -180,7 +180,7 @@ class Supervisor(SupervisorBase):
         spec = self._spec.require_fit(request.args[0])
         if spec.name in self._records:
             raise ChildExists(self.ctx.self, spec.name)
-        record = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
+        record = ChildRecord(spec, spec.name, self)
         record.is_new = True
         self._records[spec.name] = record
         try:

@@ -20,7 +20,7 @@ from greenroom.pods.kubelet.podrecord import Decision, PodEnded, PodPhase, PodSt
 from greenroom.policy.children import ChildSpec, SupervisorSpec
 from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.childrecord import ChildNotice, ChildRecord, Running, Wake
+from greenroom.supervision.childrecord import ChildNotice, ChildRecord
 from greenroom.supervision.supervisor import Supervisor
 from greenroom.system.ending.report import Phase
 
@@ -81,9 +81,9 @@ class PodSupervisor(Supervisor):
         """Begin to start the actors. The kubelet decides what happens if one cannot."""
         self.ctx.ensure_extras().orderly = True
         for spec in self._spec.children:
-            self._records[spec.name] = ChildRecord(spec, spec.name, self._child_notice, self._spawn)
+            self._records[spec.name] = ChildRecord(spec, spec.name, self)
         self._engine.operation = self._start_all(None)
-        self.ctx.cell.notify(Wake(None))
+        self.ctx.cell.notify(ChildNotice())
 
     def pre_stop(self) -> None:
         if not self._pod.is_over:
@@ -106,13 +106,13 @@ class PodSupervisor(Supervisor):
             return None
         return super().receive(message)
 
-    def _child_notice(self, notice: ChildNotice) -> None:
-        super()._child_notice(notice)
-        if isinstance(notice, Running) and self._pod.shown.phase is PodPhase.RUNNING:
+    def child_notice(self, notice: ChildNotice) -> None:
+        super().child_notice(notice)
+        if notice.status is Status.RUNNING and self._pod.shown.phase is PodPhase.RUNNING:
             self._release()  # it was restarted by itself
 
-    def _spawn(self, record: ChildRecord) -> None:
-        super()._spawn(record)
+    def spawn_child(self, record: ChildRecord) -> None:
+        super().spawn_child(record)
         self._cells[record.spec.name] = record.actor_ref._cell
         factory = self._pod.factories[record.spec.name]
         factory.stand_for(record.actor_ref)
