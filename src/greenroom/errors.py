@@ -133,6 +133,9 @@ class GreenroomError(Exception):
         if cls.__module__ == __name__ and "code" not in vars(cls):
             cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # `inspect.signature` finds none of Exception's
+
     def __reduce__(self) -> tuple[Callable[..., GreenroomError], tuple[object, ...]]:
         # The constructors take more than the text, so pickle's own `cls(*args)` would not do.
         return _rebuild, (type(self), self.args, self.__dict__)

@@ -53,7 +53,7 @@ class SupervisorBase(Actor):
 
     # -- notices
 
-    def child_notice(self, notice: ChildNotice) -> None:
+    def _child_notice(self, notice: ChildNotice) -> None:
         """News of a child: noted in the supervisor's turn, or at once while it is still starting."""
         if self._wakeup is not None:
             self._note(notice)
@@ -187,7 +187,7 @@ class SupervisorBase(Actor):
 
     def _bring_up(self, record: ChildRecord, reply: Reply) -> None:
         """Start a child that has no actor; the answer is sent when it is running."""
-        self.spawn_child(record)
+        self._spawn(record)
         record.started.append(reply)
 
     def _stop(self, record: ChildRecord, reply: Reply) -> None:
@@ -202,7 +202,7 @@ class SupervisorBase(Actor):
 
     # -- carrying out
 
-    def spawn_child(self, record: ChildRecord) -> None:
+    def _spawn(self, record: ChildRecord) -> None:
         spec = record.spec
         mailbox = spec.mailbox if isinstance(spec.mailbox, MailboxConfig) else None
         life = self.ctx.cell.loop.host

@@ -101,15 +101,15 @@ class ChildRecord(Member):
         return self.tries_again and wants_restart(self.spec.restart, kind)
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
-        self.supervisor.child_notice(ChildNotice(self, Status.RESTING, reason))
+        self.supervisor._child_notice(ChildNotice(self, Status.RESTING, reason))
 
     def running(self, cell: Cell) -> None:
         self.tries_again = True
         self.is_new = False
-        self.supervisor.child_notice(ChildNotice(self, Status.RUNNING))
+        self.supervisor._child_notice(ChildNotice(self, Status.RUNNING))
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
-        self.supervisor.child_notice(ChildNotice(self, Status.STOPPED, reason))
+        self.supervisor._child_notice(ChildNotice(self, Status.STOPPED, reason))
 
     # -- asked by its supervisor
 
@@ -140,7 +140,7 @@ class ChildRecord(Member):
         if self.on_request or self.status not in (Status.RESTING, Status.STOPPED):
             return False
         if self.status is Status.STOPPED:
-            self.supervisor.spawn_child(self)
+            self.supervisor._spawn(self)
             self.tries_again = True
         else:
             self.cancel_restart()

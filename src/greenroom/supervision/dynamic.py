@@ -82,9 +82,9 @@ class DynamicSupervisor(SupervisorBase):
             spec = replace(template, args=(*template.args, *request.args), kwargs={**template.kwargs, **request.kwargs})
         self._bring_up(ChildRecord(spec, None, self), reply)
 
-    def spawn_child(self, record: ChildRecord) -> None:
+    def _spawn(self, record: ChildRecord) -> None:
         self._records.pop(record.key, None)
-        super().spawn_child(record)
+        super()._spawn(record)
         record.key = record.actor_ref.id
         self._records[record.key] = record
 

@@ -75,7 +75,7 @@ class Supervisor(SupervisorBase):
         for spec in self._spec.children:
             record = self._records[spec.name] = ChildRecord(spec, spec.name, self)
             try:
-                self.spawn_child(record)
+                self._spawn(record)
                 while record.status is Status.STARTING:
                     await self._wakeup
                 if not record.tries_again:
@@ -148,8 +148,8 @@ class Supervisor(SupervisorBase):
             if record.rests:
                 record.restart_state.due = due
 
-    def spawn_child(self, record: ChildRecord) -> None:
-        super().spawn_child(record)
+    def _spawn(self, record: ChildRecord) -> None:
+        super()._spawn(record)
         # A new actor stands where the list of children has it, for they are stopped in reverse.
         younger: ActorRef | None = None
         for other in reversed(self._records.values()):

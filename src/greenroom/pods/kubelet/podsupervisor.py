@@ -106,13 +106,13 @@ class PodSupervisor(Supervisor):
             return None
         return super().receive(message)
 
-    def child_notice(self, notice: ChildNotice) -> None:
-        super().child_notice(notice)
+    def _child_notice(self, notice: ChildNotice) -> None:
+        super()._child_notice(notice)
         if notice.status is Status.RUNNING and self._pod.shown.phase is PodPhase.RUNNING:
             self._release()  # it was restarted by itself
 
-    def spawn_child(self, record: ChildRecord) -> None:
-        super().spawn_child(record)
+    def _spawn(self, record: ChildRecord) -> None:
+        super()._spawn(record)
         self._cells[record.spec.name] = record.actor_ref._cell
         factory = self._pod.factories[record.spec.name]
         factory.stand_for(record.actor_ref)
