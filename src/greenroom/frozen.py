@@ -26,7 +26,10 @@ _put = object.__setattr__
 
 
 class Frozen:
-    """Its fields are its slots, in their order; a subclass has an `__init__` that takes them in that order."""
+    """Its fields are its slots, in their order; a subclass has an `__init__` that takes them in that order.
+
+    Where import time matters less, `@dataclass(eq=False, repr=False, slots=True)` writes that `__init__`.
+    """
 
     __slots__: tuple[str, ...] = ()
 
@@ -39,6 +42,9 @@ class Frozen:
         return tuple(getattr(self, name) for name in type(self).__slots__)
 
     def __setattr__(self, name: str, value: object) -> None:
+        if name in type(self).__slots__ and not hasattr(self, name):
+            _put(self, name, value)  # in the `__init__` of a dataclass
+            return
         raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
 
     def __delattr__(self, name: str) -> None:

@@ -7,6 +7,7 @@ thread that sleeps on its bell wakes for that, which costs a few microseconds a 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -21,18 +22,14 @@ _BEATS = 4
 """In one interval: so that one may come late."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Heartbeat(Frozen):
     """When a kubelet was last seen to be well: `age` seconds ago. It `is_late` if that is longer than `interval`."""
 
-    __slots__ = ("age", "interval", "busy_with")  # noqa: RUF023 - their order is that of the arguments
-
     age: float
     interval: float
-    busy_with: str | None
+    busy_with: str | None = None
     """The actor that holds its thread, if it is late."""
-
-    def __init__(self, age: float, interval: float, busy_with: str | None = None) -> None:
-        self._set(age, interval, busy_with)
 
     @property
     def is_late(self) -> bool:

@@ -8,6 +8,7 @@ failed: ValueError: bad
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -70,17 +71,13 @@ def can_follow(phase: PodPhase, after: PodPhase) -> bool:
     return after in _NEXT[phase]
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class PodStatus(Frozen):
     """A pod's phase; for one that has failed, why; and how often it was restarted."""
 
-    __slots__ = ("phase", "reason", "restarts")
-
     phase: PodPhase
-    reason: BaseException | None
-    restarts: int
-
-    def __init__(self, phase: PodPhase, reason: BaseException | None = None, restarts: int = 0) -> None:
-        self._set(phase, reason, restarts)
+    reason: BaseException | None = None
+    restarts: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -13,6 +13,7 @@ greenroom.errors.ConfigError: within=-1.0: must be a number of seconds, zero or 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from greenroom.errors import ConfigError
@@ -81,10 +82,10 @@ class _PerLane(Frozen):
     management: int
     log: int
 
-    def _set_all(self, data: int, control: int, management: int, log: int) -> None:
-        for name, value in (("data", data), ("control", control), ("management", management), ("log", log)):
-            require_whole(name, value, f"a whole number from 1 to {LARGEST_CAPACITY}", 1, LARGEST_CAPACITY)
-        self._set(data, control, management, log)
+    def __post_init__(self) -> None:
+        for lane, size in self.sizes.items():
+            wanted = f"a whole number from 1 to {LARGEST_CAPACITY}"
+            require_whole(lane.name.lower(), size, wanted, 1, LARGEST_CAPACITY)
 
     @property
     def sizes(self) -> Mapping[Lane, int]:
@@ -96,24 +97,27 @@ class _PerLane(Frozen):
         }
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Buffers(_PerLane):
     """How many messages each holder of a handle may have waiting at a pod, by lane."""
 
-    __slots__ = ("data", "control", "management", "log")  # noqa: RUF023 - their order is that of the arguments
+    data: int = 4096
+    control: int = 256
+    management: int = 256
+    log: int = 256
 
-    def __init__(self, data: int = 4096, control: int = 256, management: int = 256, log: int = 256) -> None:
-        self._set_all(data, control, management, log)
 
-
+@dataclass(eq=False, repr=False, slots=True)
 class Bursts(_PerLane):
     """How many messages a pod takes in at once, by lane, before it looks at the next lane."""
 
-    __slots__ = ("data", "control", "management", "log")  # noqa: RUF023 - their order is that of the arguments
+    data: int = 256
+    control: int = 64
+    management: int = 64
+    log: int = 64
 
-    def __init__(self, data: int = 256, control: int = 64, management: int = 64, log: int = 64) -> None:
-        self._set_all(data, control, management, log)
 
-
+@dataclass(eq=False, repr=False, slots=True)
 class KubeletConfig(Frozen):
     """How a kubelet looks after its pods.
 
@@ -129,45 +133,23 @@ class KubeletConfig(Frozen):
         drain_timeout: Seconds that they have to be handled, if they are to be.
     """
 
-    __slots__ = (  # noqa: RUF023 - their order is that of the arguments
-        "core",
-        "max_restarts",
-        "within",
-        "backoff",
-        "connect_timeout",
-        "heartbeat",
-        "shutdown",
-        "drain_timeout",
-    )
+    core: int | None = None
+    max_restarts: int | None = 10
+    within: float = 60.0
+    backoff: Backoff | None = None
+    connect_timeout: float = 30.0
+    heartbeat: float = 1.0
+    shutdown: ShutdownMode = ShutdownMode.DRAIN_ALL
+    drain_timeout: float = 5.0
 
-    core: int | None
-    max_restarts: int | None
-    within: float
-    backoff: Backoff | None
-    connect_timeout: float
-    heartbeat: float
-    shutdown: ShutdownMode
-    drain_timeout: float
-
-    def __init__(
-        self,
-        core: int | None = None,
-        max_restarts: int | None = 10,
-        within: float = 60.0,
-        backoff: Backoff | None = None,
-        connect_timeout: float = 30.0,
-        heartbeat: float = 1.0,
-        shutdown: ShutdownMode = ShutdownMode.DRAIN_ALL,
-        drain_timeout: float = 5.0,
-    ) -> None:
-        require_processor("core", core)
-        require_limit("max_restarts", max_restarts)
-        require_seconds("within", within)
-        require_backoff(backoff)
-        require_seconds("connect_timeout", connect_timeout)
-        require_seconds("heartbeat", heartbeat)
-        if heartbeat < 0.01:
-            raise ConfigError("heartbeat", heartbeat, "must be a hundredth of a second or more")
-        require_one_of("shutdown", shutdown, ShutdownMode)
-        require_seconds("drain_timeout", drain_timeout)
-        self._set(core, max_restarts, within, backoff, connect_timeout, heartbeat, shutdown, drain_timeout)
+    def __post_init__(self) -> None:
+        require_processor("core", self.core)
+        require_limit("max_restarts", self.max_restarts)
+        require_seconds("within", self.within)
+        require_backoff(self.backoff)
+        require_seconds("connect_timeout", self.connect_timeout)
+        require_seconds("heartbeat", self.heartbeat)
+        if self.heartbeat < 0.01:
+            raise ConfigError("heartbeat", self.heartbeat, "must be a hundredth of a second or more")
+        require_one_of("shutdown", self.shutdown, ShutdownMode)
+        require_seconds("drain_timeout", self.drain_timeout)
