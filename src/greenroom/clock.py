@@ -95,7 +95,7 @@ class ManualClock:
         return self._now
 
     def join(self, timeline: Timeline) -> None:
-        """Let `timeline`'s deadlines be passed one by one."""
+        """Pass the deadlines of `timeline` one by one from now on."""
         if timeline not in self._timelines:
             self._timelines.append(timeline)
 

@@ -57,7 +57,7 @@ class ExitReason(ByFields):
     def of(cls, cause: BaseException) -> ExitReason:
         """The reason for an actor whose handler let `cause` out.
 
-        A `CancelledError` that nobody asked for is an ordinary failure; any other exception that is not an
+        A `CancelledError` without a request to cancel is an ordinary failure; any other exception that is not an
         `Exception` is a panic, and so is the loss of the thread or process that ran it.
         """
         ordinary = isinstance(cause, Exception | CancelledError) and not isinstance(cause, WorkerLost)
@@ -73,8 +73,7 @@ NORMAL = ExitReason(ExitKind.NORMAL)
 SHUTDOWN = ExitReason(ExitKind.SHUTDOWN)
 KILLED = ExitReason(ExitKind.KILLED)
 FORCED = ExitReason(ExitKind.KILLED)
-"""It was told to stop and did not in time: its handler or hook was cancelled. The same as a kill to everybody else, but
-its hooks ran."""
+"""The actor did not stop in time, and its handler or hook was cancelled. To others, that is a kill; its hooks ran."""
 
 
 def ends_system(cause: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """Frozen values whose classes are cheap to make.
 
-A dataclass takes a millisecond of everybody's import (`make bench`, P17), and there are many small ones.
+A dataclass adds a millisecond to the import (`make bench`, P17), and there are many small ones.
 
 >>> class Point(Frozen):
 ...     __slots__ = ("x", "y")

@@ -1,6 +1,6 @@
 """The runtime's own log records.
 
-A program configures logging, and its handlers and filters may raise. `logging` lets that out to whoever logs. Here that
+A program configures logging, and its handlers and filters may raise. `logging` lets that out to its caller. Here that
 is the loop, in the middle of an actor's failure or of a shutdown: it must go on. So what they raise is printed to the
 terminal, as `logging` itself does with what the handlers of its own raise, and goes no further.
 

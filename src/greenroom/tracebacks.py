@@ -1,7 +1,7 @@
 """The user's part of a traceback.
 
 Between two frames of a user's code there are up to ten of the runtime's, which say nothing about the mistake. They are
-taken out where a failure is reported, and where it is raised to somebody who asked; the frames that are left are the
+taken out where a failure is reported, and where it is raised to an asker; the frames that are left are the
 original ones, with their locals. `GREENROOM_TRACEBACKS=full` in the environment leaves all of them in.
 
 >>> def receive() -> None:
@@ -56,7 +56,7 @@ def fold(exc: BaseException) -> None:
 
 
 def user_part(traceback: TracebackType | None, exc: BaseException) -> TracebackType | None:
-    """The same without the runtime's frames, but with those that raised `exc`, if that was not on purpose.
+    """The traceback without the runtime's frames, but for those that raised `exc`, if that was not on purpose.
 
     An error of ours says in words what is wrong: where in the runtime it was raised is of no interest.
     """
@@ -84,7 +84,7 @@ def user_part(traceback: TracebackType | None, exc: BaseException) -> TracebackT
 
 
 def drop_outer(exc: BaseException) -> None:
-    """Take the runtime's frames off the outer end: `exc` is about to leave it for the code of whoever called."""
+    """Take the runtime's frames off the outer end: `exc` is about to leave it for the caller's code."""
     if SHOWS_ALL or isinstance(exc, InternalError):
         return
     fold(exc)

@@ -83,10 +83,10 @@ class Assembly:
         # them.
         self.loops: tuple[CoreLoop, ...] = (home, *above)
         self.heart = Heart(home, config.heartbeat)
-        # Whether it plays: before it does, waiting is of no use.
+        # Before it plays, waiting is of no use.
         self.is_playing = False
-        # Whether it has ended, within a troupe that goes on and may bring it up again: its actors are to wait for no
-        # pods any more, which may wait for them. The kubelet's.
+        # Whether this troupe has ended within one that goes on, and may bring it up again: its actors wait for no pods
+        # any more, which may wait for them. Written by the kubelet.
         self.has_ended = False
         self.pods: dict[str, PodRecord] = {}
         self.nested: dict[str, Assembly] = {}
@@ -106,13 +106,12 @@ class Assembly:
         self.exposed = Exposed({actor: self._handle(actor) for actor in manifest.exposed}, name)
 
     def all_of_them(self) -> Iterator[Assembly]:
-        """This, and all within it."""
+        """This assembly, and those of all troupes within."""
         yield self
         for nested in self.nested.values():
             yield from nested.all_of_them()
 
     def statuses(self) -> dict[str, PodStatus]:
-        """The status of each pod, also of those within."""
         found = {f"{self._prefix}{name}": record.shown for name, record in self.pods.items()}
         for nested in self.nested.values():
             found.update(nested.statuses())
@@ -121,7 +120,6 @@ class Assembly:
     # -- the troupe's life
 
     def has_own_thread(self) -> bool:
-        """Whether the kubelet's thread is the troupe's own."""
         return self.outer is None and self._troupe._own_thread
 
     def is_ending(self) -> bool:
@@ -129,12 +127,10 @@ class Assembly:
         return self._troupe._is_ending or self.system.phase != Phase.RUNNING
 
     def begin(self) -> None:
-        """Play from now on."""
         for one in self.all_of_them():
             one.is_playing = True
 
     def end(self) -> None:
-        """Play no more."""
         for one in self.all_of_them():
             one.is_playing = False
             for record in one.pods.values():
@@ -147,17 +143,15 @@ class Assembly:
                 record.slot.let_go(f"the troupe {one.name!r} {why}")
 
     def ends(self, cause: BaseException | None, pod: str | None) -> None:
-        """The kubelet says that it is over: with a cause and the name of a pod, if the troupe has failed."""
         if self.outer is None:
             self._troupe._ends(cause, pod)
         else:
             self.outer.troupe_ends(cause)
 
     def bring_up(self, record: PodRecord) -> None:
-        """Spawn what supervises a pod."""
         name = record.name
         if name in self.nested:
-            # It is brought up again with this one; at first, there is nothing to do.
+            # Its pods are brought up again, too; at first, there is nothing to do.
             record.ref = self.nested[name].kubelet
             record.tell_supervisor(Verdict(record, Decision.RESTART))
             return
@@ -199,7 +193,6 @@ class Assembly:
             )
 
     def _wire(self, pod: Pod) -> None:
-        """Connect a pod's actors with those they may send to."""
         if pod.name in self.nested:
             return
         mates = Mates({}, pod.name, tuple(pod.actors))
@@ -331,7 +324,6 @@ class ActorFactory:
 
 
 def _all_in(handles: Handles) -> Iterator[ServiceHandle]:
-    """All handles, also those of troupes within."""
     for name in handles:
         one = getattr(handles, name)
         if isinstance(one, Handles):

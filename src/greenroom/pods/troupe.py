@@ -252,7 +252,7 @@ class Troupe(_Typed[E]):
 
     @contextmanager
     def _to_the_end(self) -> Iterator[None]:
-        """What is done in this block runs the system, or ends it: it is over then. Its failure is the troupe's."""
+        """The system runs in this block, or ends; after it, the system is over. Its failure is the troupe's."""
         try:
             yield
         except SystemFailed as failed:
@@ -264,7 +264,7 @@ class Troupe(_Typed[E]):
     # -- the end
 
     def _ends(self, cause: BaseException | None, pod: str | None) -> None:
-        """The kubelet says that it is over."""
+        """The kubelet says that the troupe is over: with a cause and the name of a pod, if it has failed."""
         if self.system.phase not in (Phase.RUNNING, Phase.DRAINING):
             return  # it is being ended; what fails because of that is no cause of it
         if cause is not None:
@@ -295,7 +295,7 @@ class Troupe(_Typed[E]):
         self.system._request_shutdown(to_drain + to_stop, None, to_drain)
 
     def _times(self, mode: ShutdownMode, timeout: float | None) -> tuple[float, float]:
-        """How many seconds messages have to be handled, and then actors to stop."""
+        """Seconds for the messages that wait, and then for the actors to stop."""
         limit = self.system.config.stop_timeout
         to_drain, to_stop = (self._kubelet.drain_timeout, limit) if timeout is None else (timeout, min(timeout, limit))
         return 0.0 if mode is ShutdownMode.IMMEDIATE else to_drain, max(to_stop, 0.001)

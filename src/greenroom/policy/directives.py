@@ -15,11 +15,11 @@ class Directive(Enum):
     """What happens to an actor that failed."""
 
     RESTART = "restart"
-    """It is made afresh; its ref and, by default, its queue stay."""
+    """The actor is made afresh; its ref and, by default, its queue stay."""
     STOP = "stop"
-    """It ends for good."""
+    """The actor ends for good."""
     RESUME = "resume"
-    """It goes on as it is; only the message it failed on is lost."""
+    """The actor goes on as it is; only the message it failed on is lost."""
     ESCALATE = "escalate"
     """Its parent fails with the same cause; at the top, the system does."""
 
@@ -28,11 +28,11 @@ class Scope(Enum):
     """Which siblings are restarted when one fails."""
 
     ONE_FOR_ONE = "one_for_one"
-    """It alone."""
+    """The actor that failed, alone."""
     ONE_FOR_ALL = "one_for_all"
-    """It and all its siblings."""
+    """That actor and all its siblings."""
     REST_FOR_ONE = "rest_for_one"
-    """It and the siblings that were started after it."""
+    """That actor and the siblings that were started after it."""
     ALL_FOR_ONE = "one_for_all"  # noqa: PIE796 - the same by another name
 
 

@@ -40,8 +40,8 @@ def wants_restart(restart: Restart, kind: ExitKind) -> bool:
 class Child:
     """A child as a plan sees it.
 
-    One that somebody has stopped is not `present`: it is left alone until somebody starts it again. One that has
-    `finished` by itself takes part in a restart of its group.
+    A child that was stopped on request is not `present`: it is left alone until a request starts it again. One that
+    has `finished` by itself takes part in a restart of its group.
     """
 
     name: str

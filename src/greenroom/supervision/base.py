@@ -268,7 +268,7 @@ class SupervisorBase(Actor):
     def _report(
         self, record: ChildRecord, decision: str, acts_in: float, always: bool = False, remedy: str = ""
     ) -> None:
-        """Log a failure and what was decided about it; of another end, that it leads to a restart."""
+        """Log a failure and what was decided about it, or that another end leads to a restart."""
         ref = record.ref
         if ref is None or not ref.is_alive:
             return

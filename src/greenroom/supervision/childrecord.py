@@ -60,7 +60,6 @@ class ChildWakeup(Wait):
             raise self._cancelled
 
     def cancel(self, msg: object = None) -> bool:
-        """Wait no longer."""
         self._cancelled = CancelledError() if msg is None else CancelledError(msg)
         self.wake_waiter()
         return True
@@ -79,7 +78,7 @@ class ChildRecord(Member):
         self.ref: ActorRef | None = None
         # Whether a start that fails is tried again: not before the actor has been running once.
         self.tries_again = False
-        # Whether it is to be forgotten if its first start fails, and whether it was stopped because somebody said so.
+        # Whether the child is forgotten if its first start fails, and whether a request stopped it.
         self.is_new = False
         self.on_request = False
         # Who waits for it to be running, or to be gone.
@@ -97,7 +96,6 @@ class ChildRecord(Member):
         return self.spec.mailbox if isinstance(self.spec.mailbox, OnRestart) else OnRestart.KEEP
 
     def wants(self, kind: ExitKind) -> bool:
-        """Whether it is to come back after such an end."""
         return self.tries_again and wants_restart(self.spec.restart, kind)
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
@@ -115,22 +113,22 @@ class ChildRecord(Member):
 
     @property
     def actor_ref(self) -> ActorRef:
-        """Its ref; it must have had an actor."""
+        """The ref of a child that has an actor, or had one."""
         return self.ref  # type: ignore[return-value]
 
     @property
     def exit_reason(self) -> ExitReason:
-        """How it ended; it must have."""
+        """How a child ended that has ended."""
         return self.reason  # type: ignore[return-value]
 
     @property
     def rests(self) -> bool:
-        """Whether it can be started again; it may have ended for good since it was heard of last."""
+        """Whether the child can be started again: it may have ended for good, and the notice is on its way."""
         return self.status is Status.RESTING and self.ref is not None and self.ref.is_alive
 
     @property
     def restart_state(self) -> RestartState:
-        """The runtime's own record of it; it must be alive."""
+        """The runtime's own record of a child that is alive."""
         return restart_state_of(self.actor_ref._cell.record)
 
     # -- told by the engine
@@ -150,7 +148,6 @@ class ChildRecord(Member):
         return True
 
     def leave(self, cause: BaseException | None) -> None:
-        """Have the actor come to rest."""
         cell = self.actor_ref._cell
         cell.loop.host.request(cell, RestartOrder(cause, killed=self.spec.patience <= 0.0))
 
@@ -162,14 +159,12 @@ class ChildRecord(Member):
             cell.loop.host.request_end(cell, KILLED if self.spec.patience <= 0.0 else SHUTDOWN)
 
     def entrust(self, ref: ActorRef) -> None:
-        """Look after the new actor `ref`."""
         self.ref = ref
         self.status = Status.STARTING
         self.tries_again = self.on_request = False
         self.restart_state.supervisor = self
 
     def info(self) -> ChildInfo:
-        """What others are told of it."""
         if self.ref is None or not self.ref.is_alive:
             return ChildInfo(self.spec.name, None, State.TERMINATED, 0, None, None)
         restart_state = self.restart_state

@@ -88,7 +88,6 @@ class Supervisor(SupervisorBase):
         self.ctx.cell.notify(ChildNotice())  # something may have become of the first while the last were starting
 
     def _cause_of(self, record: ChildRecord) -> BaseException:
-        """Why a child could not start."""
         reason = record.exit_reason
         return ActorTerminated(f"{self.ctx.self}/{record.spec.name}", reason) if reason.cause is None else reason.cause
 
@@ -114,7 +113,6 @@ class Supervisor(SupervisorBase):
         return self._carry_out(actions, record)
 
     def _concerned(self, record: ChildRecord) -> list[ChildRecord]:
-        """Those a plan has to know of."""
         if self._spec.scope is Scope.ONE_FOR_ONE and not record.spec.significant:
             return [record]
         return list(self._records.values())
@@ -214,5 +212,5 @@ class Supervisor(SupervisorBase):
 
 
 def _has_finished(record: ChildRecord) -> bool:
-    """Whether it has ended by itself, and is not to come back by itself."""
+    """Whether the child has ended by itself, and will not be restarted."""
     return record.status is Status.STOPPED and not record.unsettled

@@ -64,7 +64,7 @@ class Heart:
             self._handle.cancel()
 
     def look(self) -> Heartbeat | None:
-        """How the kubelet is; None if it does not run. From any thread."""
+        """When the kubelet was last seen to be well; None if it does not run. From any thread."""
         last = self._last
         if last is None:
             return None

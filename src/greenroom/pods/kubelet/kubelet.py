@@ -59,19 +59,18 @@ class Kubelet(Actor):
     # -- its own life
 
     def pre_start(self) -> None:
-        """Begin to show that it is well, on the processor that it is to be kept on."""
         if self._config.core is not None and self._troupe.has_own_thread():
             keep_on_core(f"the kubelet of {self._troupe.name}", self._config.core)
         self._troupe.heart.begin()
 
     def pre_stop(self) -> None:
-        """The troupe ends: no sender is to wait for a restart that does not come."""
+        # No sender is to wait for a restart that does not come.
         self._troupe.let_all_go("is being shut down")
         if self._troupe.outer is not None and self._ended is None:
             self._troupe.outer.enter(PodPhase.TERMINATING)
 
     def post_stop(self) -> None:
-        """Nothing is decided any more. If it was not the troupe's end, it is now, for want of a kubelet."""
+        """Decide nothing any more. If the troupe was not ending, it ends now, for want of a kubelet."""
         self._troupe.heart.end()
         self._cancel_restarts()
         self._troupe.let_all_go("has ended")
@@ -90,7 +89,7 @@ class Kubelet(Actor):
             pod.cancel_restart()
 
     def _is_stopping(self) -> bool:
-        """Whether nothing is restarted any more. While the troupe drains, it is: for the messages that wait."""
+        """Whether pods are no longer restarted. They still are while the troupe drains, for the messages that wait."""
         phase: str = self.ctx.system.phase
         return phase not in (Phase.RUNNING, Phase.DRAINING)
 
@@ -196,7 +195,6 @@ class Kubelet(Actor):
             pod.tell_supervisor(Verdict(pod, Decision.LET_GO, words, remedy=remedy))
 
     def _give_up(self, pod: PodRecord, reason: ExitReason) -> None:
-        """One restart too many: the troupe has failed."""
         config = self._config
         limit = config.max_restarts or 0
         why = f"it has {_in_words(reason)}, which is more than {counted(limit, 'restart')} in {config.within:g} s"
@@ -220,7 +218,7 @@ class Kubelet(Actor):
     # -- what becomes of the troupe
 
     def _end_all(self, cause: BaseException | None, pod: str | None) -> None:
-        """The troupe has come to its end. If it is within another, its pods end first, and then that decides."""
+        """End the troupe. If it is within another, its pods end first, and then that one decides."""
         if self._troupe.outer is None:
             self._troupe.ends(cause, pod)
             return

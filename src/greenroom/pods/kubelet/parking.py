@@ -39,12 +39,11 @@ class Park(Enum):
 
 
 def parks(actor: object) -> bool:
-    """Whether an actor has a `park` of its own."""
     return callable(getattr(actor, "park", None))
 
 
 class _AfterTick:
-    """Called after each tick of a loop: looks at all that park there, of any pod."""
+    """Called after each tick of a loop: looks at all actors there that park, of any pod."""
 
     def __init__(self) -> None:
         self.parkings: list[Parking] = []
@@ -75,7 +74,6 @@ class Parking(FailureSource):
         cell.order(self)
 
     def end(self) -> None:
-        """Call it no more."""
         self._cancel_alarm()
         poller = self._cell.loop.host.poller
         poller.after_tick.parkings.remove(self)
@@ -83,7 +81,7 @@ class Parking(FailureSource):
             poller.after_tick = None
 
     def look(self) -> None:
-        """Have it called, if it is its time."""
+        """Have `park` called, if it is time."""
         cell = self._cell
         record = cell.record
         if self._is_called or not isinstance(record, ActorRecord) or record.stage != _RUNNING:
@@ -95,8 +93,7 @@ class Parking(FailureSource):
             cell.order(self)
 
     def is_told(self) -> bool:
-        """A failure here is the actor's own."""
-        return False
+        return False  # a failure in park() is the actor's own
 
     def __str__(self) -> str:
         return "in park()"

@@ -104,8 +104,6 @@ class PodNotice(FailureSource):
 
 
 class PodStarted(PodNotice):
-    """The pod runs."""
-
     __slots__ = ()
 
 
@@ -180,12 +178,10 @@ class PodRecord(Member):
 
     @property
     def is_nested(self) -> bool:
-        """Whether the pod is a troupe."""
         return not self.factories
 
     @property
     def is_over(self) -> bool:
-        """Whether the pod will not come back."""
         return self.status in (Status.ENDING, Status.STOPPED)
 
     def enter(self, phase: PodPhase, reason: BaseException | None = None, restarts: int = 0) -> bool:
@@ -200,7 +196,7 @@ class PodRecord(Member):
         return True
 
     def conclude(self) -> None:
-        """Nothing more becomes of it: it has ended, unless something holds its thread. From any thread."""
+        """Enter the last phase: the pod has ended, unless something holds its thread. From any thread."""
         if self.shown.phase in (PodPhase.PENDING, PodPhase.RUNNING):
             self.enter(PodPhase.TERMINATING)
         if self.shown.phase is PodPhase.TERMINATING and not self.has_actors():
@@ -213,7 +209,6 @@ class PodRecord(Member):
     # -- for its kubelet
 
     def belong_to(self, ref: ActorRef) -> None:
-        """This is the pod's supervisor."""
         self.ref = ref
         self.slot.belong_to(ref._cell)
         restart_state_of(ref._cell.record).supervisor = self
@@ -235,7 +230,6 @@ class PodRecord(Member):
             self.ref._cell.notify(verdict)
 
     def begin_again(self) -> None:
-        """Its whole troupe is brought up again."""
         self.status, self.unsettled, self.is_alone = Status.STARTING, False, False
         self.running_since, self.delays = None, Delays()
         self.slot.revive()
@@ -245,16 +239,13 @@ class PodRecord(Member):
     # -- told by what the pod is; from any thread
 
     def tell(self, notice: PodNotice) -> None:
-        """Tell the kubelet."""
         self.troupe.kubelet._cell.notify(notice)
 
     def troupe_runs(self) -> None:
-        """All pods of the troupe run."""
         if self.enter(PodPhase.RUNNING):
             self.tell(PodStarted(self))
 
     def troupe_ends(self, cause: BaseException | None) -> None:
-        """The pods of the troupe have ended."""
         self.enter(PodPhase.COMPLETED if cause is None else PodPhase.FAILED, cause)
         self.tell(PodEnded(self, NORMAL if cause is None else ExitReason.of(cause)))
 
@@ -268,12 +259,11 @@ class PodRecord(Member):
         return not self.is_over and kind not in (ExitKind.NORMAL, ExitKind.SHUTDOWN)
 
     def rested(self, cell: Cell, reason: ExitReason) -> None:
-        """The supervisor has ended, and waits."""
         self.slot.withdraw("its supervisor has failed, and it is being restarted")
         self.tell(PodEnded(self, reason, alone=True))
 
     def running(self, cell: Cell) -> None:
-        """The supervisor runs, and has its actors still to start."""
+        pass  # its actors are still to start
 
     def gone(self, cell: Cell, reason: ExitReason) -> None:
         """The supervisor has ended for good, and the pod with it, unless the whole troupe may be brought up again."""

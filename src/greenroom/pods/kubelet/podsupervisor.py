@@ -64,7 +64,6 @@ class PodSupervisor(Supervisor):
         self._ended: ChildRecord | None = None
 
     def inspect(self, *items: str) -> Mapping[str, Any]:
-        """What observers see of the pod."""
         shown = self._pod.shown
         return {
             "pod": self._pod.name,
@@ -122,7 +121,7 @@ class PodSupervisor(Supervisor):
     # -- operations
 
     def _decide(self, record: ChildRecord) -> Operation | None:
-        """An actor has ended: on that of the last one, or one that is to come back, the pod has."""
+        """The pod ends with the last of its actors, or with one that is to come back."""
         if _ends_pod(record):
             return self._end_pod(record.exit_reason, record)
         if any(one.status is not Status.STOPPED for one in self._records.values()):
@@ -130,7 +129,7 @@ class PodSupervisor(Supervisor):
         return self._end_pod(NORMAL, None)
 
     def _end_pod(self, reason: ExitReason, record: ChildRecord | None) -> Operation:
-        """The pod has ended: let its actors rest, and do what the kubelet says."""
+        """Have the actors rest, and do what the kubelet says."""
         pod = self._pod
         failed = reason.abnormal
         self._park(())
@@ -150,14 +149,13 @@ class PodSupervisor(Supervisor):
             yield from self._let_go(record)
 
     def _clear(self) -> None:
-        """Make dead letters of all that waits: in the rings, and of what they had brought to the mailboxes since."""
+        """Make dead letters of all that waits, in the rings and in the mailboxes."""
         self._pod.slot.clear(CLEARED)
         for record in self._records.values():
             if record.ref is not None and record.rests:
                 clear(record.ref._cell, Drain.DEAD_LETTER, CLEARED)
 
     def _start_all(self, ended: ExitReason | None) -> Operation:
-        """Start all actors, one after the other; then the pod runs."""
         pod = self._pod
         if ended is not None:
             pod.enter(PodPhase.PENDING, restarts=1)
@@ -178,14 +176,14 @@ class PodSupervisor(Supervisor):
         pod.tell(PodStarted(pod))
 
     def _release(self) -> None:
-        """Release the mailboxes of the actors that run: the notice that one has ended since may be on its way."""
+        """Release the mailboxes of the actors that run; the notice of an end may be on its way."""
         running = [cell for cell in self._cells.values() if _runs(cell)]
         for cell in running:
             cell.release()
         self._park(running)
 
     def _park(self, cells: Iterable[Cell]) -> None:
-        """Have `park` called of those of these that have one, and of no others any more."""
+        """Have `park` called of these actors, if they have one, and of no others any more."""
         for parking in self._parkings:
             parking.end()
         parking_here = self._pod.dispatcher is None
@@ -203,7 +201,7 @@ class PodSupervisor(Supervisor):
 
 
 def _ends_pod(record: ChildRecord) -> bool:
-    """Whether the pod ends with this actor, which has ended: the others go on without one that is simply done."""
+    """Whether the pod ends with this actor, which has ended: the others go on without one that is done."""
     reason = record.exit_reason
     return reason.abnormal or wants_restart(record.spec.restart, reason.kind)
 

@@ -112,7 +112,7 @@ def _check_that_no_pod_is_meant(troupe: str, attribute: str, value: object) -> N
 
 
 def _check_actors(pod: Pod) -> None:
-    """Its actors can be made, again and again."""
+    """Raise unless the pod's actors can be made, again and again."""
     for name, factory in pod.actors.items():
         if name.startswith("_"):
             raise pod.error(factory, f"an actor cannot be called {name!r}: a name does not begin with an underscore")
@@ -273,7 +273,7 @@ def _declared(
 
 
 def _check_front(front: type[Handles], manifest: Manifest) -> None:
-    """What is declared to be exposed is, and is what is declared."""
+    """Raise unless what is declared to be exposed is exposed, and of the declared type."""
     for name, kind in declared_in(front).items():
         why = f"{front.__name__} declares {name!r}"
         if name not in manifest.exposed:

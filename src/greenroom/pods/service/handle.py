@@ -74,7 +74,6 @@ class Outbox:
         self._lanes[lane].append(message)
 
     def lanes(self) -> list[Lane]:
-        """Those in which something waits."""
         return [lane for lane, waiting in self._lanes.items() if waiting]
 
     def take(self) -> object:
@@ -266,7 +265,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
                 self._fail(message, lane, fate, patience)
 
     def _prepare(self, message: object, lane: Lane, timeout: float | None) -> Lane:
-        """Look at what is sent, and by whom."""
+        """Check the message and its sender; raises if it cannot be sent from here."""
         if timeout is not None:
             require_seconds("timeout", timeout)
         here = get_ident()
@@ -317,11 +316,10 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         self._connection.forget_room(wake)
 
     def _is_let_go(self) -> bool:
-        """Whether its holder is to wait no longer, because the troupe of that has ended."""
+        """Whether the holder waits no longer, because its own troupe has ended."""
         return self._home is not None and self._home.has_ended
 
     def _fail(self, message: object, lane: Lane, fate: int = CLOSED, patience: float = 0.0) -> NoReturn:
-        """Raise: a message cannot be sent."""
         cell = self._slot.target_of(self._connection)
         error = self._error(message, lane, fate, patience)
         if isinstance(error, RingFull) and cell is not None:

@@ -38,7 +38,7 @@ class PeerRelay(Actor[Any, Any]):
         self._handle: Any = handle
 
     async def receive(self, message: tuple[object, Lane, float | None, bool] | str) -> object:
-        """Send a message: whether that was possible. Or say what the handle says of itself."""
+        """Send a message, and answer whether that was possible; or answer with the property of the handle that is named."""
         if isinstance(message, str):
             return getattr(self._handle, message)
         content, lane, timeout, waits = message
@@ -49,7 +49,7 @@ class PeerRelay(Actor[Any, Any]):
 
 
 class RelayedHandle:
-    """What an actor in another process has for a `ServiceHandle`: it sends in the same ways."""
+    """What an actor in another process has for a `ServiceHandle`, with the same methods."""
 
     __slots__ = ("_relay", "_timeout", "name", "pod")
 
@@ -64,12 +64,10 @@ class RelayedHandle:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the pod has ended for good."""
         return bool(self._ask("is_gone"))
 
     @property
     def waiting(self) -> int:
-        """How many messages of this handle the pod has not taken in yet."""
         waiting: int = self._ask("waiting")
         return waiting
 
@@ -78,19 +76,16 @@ class RelayedHandle:
             return self._relay.ask_sync(what, timeout=self._timeout)
 
     def send(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
-        """Send a message; see `ServiceHandle`."""
         patience = self._patience(timeout)
         with _about(message, self.name):
             self._relay.ask_sync((message, as_lane(lane), patience, True), timeout=patience + _MORE)
 
     def try_send(self, message: object, *, lane: Lane = Lane.DATA) -> bool:
-        """Send a message if that can be done now."""
         with _about(message, self.name):
             sent: bool = self._relay.ask_sync((message, as_lane(lane), None, False), timeout=self._timeout)
         return sent
 
     async def asend(self, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
-        """As `send`, but awaits."""
         patience = self._patience(timeout)
         with _about(message, self.name):
             await self._relay.ask((message, as_lane(lane), patience, True), timeout=patience + _MORE)

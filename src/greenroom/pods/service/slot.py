@@ -63,12 +63,10 @@ class PodSlot:
             connection.cell = self._cells.get(actor, self._own)
 
     def target_of(self, connection: Connection) -> Cell | None:
-        """The cell that a connection leads to now."""
         with self.lock:
             return connection.cell
 
     def connect(self, actor: str, sender: object = None) -> Connection:
-        """Another connection to one of the pod's actors."""
         with self.lock:
             connection = self.inbox.connect(self.sizes, sender)
             # Those of holders that are gone matter as long as they hold something.
@@ -84,7 +82,7 @@ class PodSlot:
     # -- changes of state
 
     def publish(self, cells: Mapping[str, Cell]) -> None:
-        """The pod runs, with these cells: let messages be sent, and those that wait be handled. On the pod's loop."""
+        """The pod runs, with these cells: accept messages, and handle those that wait. On the pod's loop."""
         with self.lock:
             if self.state == GONE:
                 return
@@ -99,7 +97,7 @@ class PodSlot:
         _call(waiters)
 
     def withdraw(self, why: str, wake: bool = False) -> None:
-        """The pod does not run: let nothing be sent until it is published again. `wake` those who wait to see why."""
+        """The pod does not run: accept nothing until it is published again. `wake` the senders that wait."""
         self._close(RESTARTING, why, None, wake)
 
     def let_go(self, why: str, cause: BaseException | None = None) -> None:
@@ -119,7 +117,7 @@ class PodSlot:
         _call(waiters)
 
     def revive(self) -> None:
-        """The pod may come back, though it was gone: its whole troupe is brought up again."""
+        """The pod may come back, though it was gone: its troupe is brought up again."""
         with self.lock:
             self.state = RESTARTING
             self.why, self.cause = "its troupe is brought up again", None
@@ -175,17 +173,15 @@ class PodSlot:
             return True
 
     def forget(self, waiter: Callable[[], object]) -> None:
-        """Take back `tell_change`."""
         with self.lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
     def refuses(self, lane: Lane) -> bool:
-        """Whether nothing will be taken any more, in this lane at least."""
+        """Whether this lane accepts nothing any more."""
         return self.state == GONE or lane in self._shut
 
     def gone(self, message: object, kind: type[PodGone]) -> PodGone:
-        """The error for a message to a pod that is gone."""
         error = kind(self.name, self.why, message)
         error.__cause__ = self.cause
         return error
