@@ -38,7 +38,7 @@ class PeerRelay(Actor[Any, Any]):
         self._handle: Any = handle
 
     async def receive(self, message: tuple[object, Lane, float | None, bool] | str) -> object:
-        """Send a message, and answer whether that was possible; or answer with the property of the handle that is named."""
+        """Send a message, and answer whether that was possible; or with the property of the handle that is named."""
         if isinstance(message, str):
             return getattr(self._handle, message)
         content, lane, timeout, waits = message
