@@ -11,8 +11,7 @@ from greenroom.errors import ConfigError, TooManyChildren
 from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import ChildSpec, DynamicSpec
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.base import SupervisorBase
-from greenroom.supervision.childrecord import ChildRecord
+from greenroom.supervision.base import ChildRecord, SupervisorBase
 from greenroom.supervision.requests import StartChild
 
 __all__ = ["DynamicSupervisor"]

@@ -24,8 +24,7 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.children import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from greenroom.policy.directives import Scope
 from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start, Stop, plan, wants_restart
-from greenroom.supervision.base import SupervisorBase
-from greenroom.supervision.childrecord import ChildNotice, ChildRecord, ChildWakeup
+from greenroom.supervision.base import ChildNotice, ChildRecord, ChildWakeup, SupervisorBase
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
 
 __all__ = ["Supervisor"]

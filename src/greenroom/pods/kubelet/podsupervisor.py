@@ -20,7 +20,7 @@ from greenroom.pods.kubelet.podrecord import Decision, PodEnded, PodPhase, PodSt
 from greenroom.policy.children import ChildSpec, SupervisorSpec
 from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.plan import wants_restart
-from greenroom.supervision.childrecord import ChildNotice, ChildRecord
+from greenroom.supervision.base import ChildNotice, ChildRecord
 from greenroom.supervision.supervisor import Supervisor
 from greenroom.system.ending.report import Phase
 
