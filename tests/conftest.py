@@ -79,8 +79,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 class Play:
     """Runs a test's coroutine with a system of its own, on one kind of event loop."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, **defaults: Any) -> None:
         self.backend = backend
+        # The config of a folder's or a file's systems, where a test says nothing else.
+        self.defaults = defaults
         # What a test of endurance raises.
         self.deadline = DEADLINE
         # What a callback raised into asyncio; a test that means it to takes it out of here.
@@ -113,7 +115,7 @@ class Play:
         Actors that fail are stopped, for most tests are about one life; one about restarts says
         `supervision=Supervision()`.
         """
-        config.setdefault("supervision", Supervision(Directive.STOP))
+        config = {"supervision": Supervision(Directive.STOP), **self.defaults, **config}
         if self.backend == SPREAD:
             config.setdefault("loops", 3)
             config.setdefault("placement", {"*": "spread"})

@@ -232,19 +232,18 @@ CANCELS = [
 
 
 @pytest.mark.parametrize("cancel", CANCELS)
-def test_the_reply_to_a_cancelled_asker_is_a_dead_letter(play: Play, cancel: Any) -> None:  # case 28
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        keeper = system.spawn(Keeper, kept)
-        await cancel(system, keeper)
-        assert system.snapshot().timers == 0  # its timeout is gone as well
-        assert system.ledger().late_replies == 0
-        kept.pop().send("too late")
-        await system.settle()
-        assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-        assert system.ledger().late_replies == 1
-
-    play(program, clock=ManualClock())
+async def test_the_reply_to_a_cancelled_asker_is_a_dead_letter(
+    system: ActorSystem, clock: ManualClock, cancel: Any
+) -> None:  # case 28
+    kept: list[Reply] = []
+    keeper = system.spawn(Keeper, kept)
+    await cancel(system, keeper)
+    assert system.snapshot().timers == 0  # its timeout is gone as well
+    assert system.ledger().late_replies == 0
+    kept.pop().send("too late")
+    await system.settle()
+    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
+    assert system.ledger().late_replies == 1
 
 
 @pytest.mark.parametrize("asker", ["task", "handler"])

@@ -35,23 +35,23 @@ class Echo(Actor[Any, Any]):
         return message
 
 
-def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_asleep(play: Play) -> None:  # case 23
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
+@pytest.mark.config(clock=MonotonicClock())
+async def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_asleep(
+    system: ActorSystem,
+) -> None:  # case 23
+    gate = Gate()
 
-        async def busy(ctx: Context, message: object) -> None:
-            await gate
+    async def busy(ctx: Context, message: object) -> None:
+        await gate
 
-        ref = system.spawn(busy)
-        ref.tell("in hand")
-        while not system._loop.runq.asleep:  # noqa: ASYNC110 - nothing tells when it has fallen asleep
-            await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE):
-            with pytest.raises(AskTimeout):
-                await ref.ask("queued", timeout=0.01)
-        gate.set_result(None)
-
-    play(program, clock=MonotonicClock())
+    ref = system.spawn(busy)
+    ref.tell("in hand")
+    while not system._loop.runq.asleep:  # noqa: ASYNC110 - nothing tells when it has fallen asleep
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(AskTimeout):
+            await ref.ask("queued", timeout=0.01)
+    gate.set_result(None)
 
 
 @pytest.mark.parametrize("fate", ["unhandled", "dead_letter", "drop"])

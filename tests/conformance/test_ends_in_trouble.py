@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorSystem, ActorTerminated, Context, Drain, ExitKind, MailboxConfig, MailboxFull
 from greenroom.testing import ManualClock, TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 PATIENCE = 120.0
 STOP_TIMEOUT = 1.0
@@ -30,8 +27,10 @@ async def pass_deadlines(clock: ManualClock) -> None:
         await clock.advance(STOP_TIMEOUT + 1.0)
 
 
-def test_what_a_forced_actor_had_stashed_is_accounted_for(play: Play) -> None:  # case 57
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_what_a_forced_actor_had_stashed_is_accounted_for(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 57
     seen: list[str] = []
 
     class Stubborn(Actor[Any, Any]):
@@ -42,20 +41,18 @@ def test_what_a_forced_actor_had_stashed_is_accounted_for(play: Play) -> None:  
         def post_stop(self) -> None:
             seen.append("post_stop")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Stubborn)
-        asked = ref.ask("x", timeout=None)
-        await clock.advance(0.0)
-        ref.stop()
-        await pass_deadlines(clock)
-        async with asyncio.timeout(PATIENCE):
-            assert (await ref.terminated()).kind is ExitKind.KILLED
-            with pytest.raises(ActorTerminated):
-                await asked
-        ledger = system.ledger(ref)
-        assert (ledger.sent, ledger.dead_lettered, ledger.queued) == (1, 1, 0)
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref = system.spawn(Stubborn)
+    asked = ref.ask("x", timeout=None)
+    await clock.advance(0.0)
+    ref.stop()
+    await pass_deadlines(clock)
+    async with asyncio.timeout(PATIENCE):
+        assert (await ref.terminated()).kind is ExitKind.KILLED
+        with pytest.raises(ActorTerminated):
+            await asked
+    ledger = system.ledger(ref)
+    assert (ledger.sent, ledger.dead_lettered, ledger.queued) == (1, 1, 0)
+    await system.shutdown()
     assert seen == ["post_stop"]
 
 
@@ -173,42 +170,38 @@ async def test_whom_the_shutdown_cancels_did_not_fail(system: ActorSystem) -> No
 
 @pytest.mark.real
 @pytest.mark.parametrize("dead", ["the actor", "the system"])
-def test_threads_that_do_not_see_the_end_hold_nobody_up(play: Play, dead: str) -> None:  # J15
+async def test_threads_that_do_not_see_the_end_hold_nobody_up(system: ActorSystem, dead: str) -> None:  # J15
     goal = 5_000 if dead == "the actor" else 100  # a full mailbox makes them wait for one another
     over, far_enough = threading.Event(), threading.Barrier(3)
     told: list[int] = []
+    ref = system.spawn(lambda ctx, message: None, mailbox=MailboxConfig(capacity=10))
+    if dead == "the actor":
+        ref.stop()
+        await ref.terminated()
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(lambda ctx, message: None, mailbox=MailboxConfig(capacity=10))
-        if dead == "the actor":
-            ref.stop()
-            await ref.terminated()
+    def flood() -> None:
+        count = 0
+        while not over.is_set():
+            with contextlib.suppress(MailboxFull):
+                ref.tell(count)
+                count += 1
+                if count == goal:
+                    far_enough.wait(PATIENCE)
+        told.append(count)
 
-        def flood() -> None:
-            count = 0
-            while not over.is_set():
-                with contextlib.suppress(MailboxFull):
-                    ref.tell(count)
-                    count += 1
-                    if count == goal:
-                        far_enough.wait(PATIENCE)
-            told.append(count)
-
-        floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(2)]
-        enough = asyncio.create_task(asyncio.to_thread(far_enough.wait, PATIENCE))
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not enough.done():
-                    await asyncio.sleep(0)
-                    assert system.ledger(ref).queued <= 64  # what waits to be taken in counts as queued
-                if dead == "the system":
-                    await system.shutdown(timeout=5.0)
-        finally:
-            over.set()
-            await asyncio.gather(enough, *floods)
-        if dead == "the actor":
-            await system.settle()
-            assert system.ledger(ref).dead_lettered == sum(told) == system.dead_letters.count
-
-    system = play(program)
+    floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(2)]
+    enough = asyncio.create_task(asyncio.to_thread(far_enough.wait, PATIENCE))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not enough.done():
+                await asyncio.sleep(0)
+                assert system.ledger(ref).queued <= 64  # what waits to be taken in counts as queued
+            if dead == "the system":
+                await system.shutdown(timeout=5.0)
+    finally:
+        over.set()
+        await asyncio.gather(enough, *floods)
+    if dead == "the actor":
+        await system.settle()
+        assert system.ledger(ref).dead_lettered == sum(told) == system.dead_letters.count
     assert system.ledger().sent == sum(told) >= 2 * goal

@@ -211,28 +211,27 @@ async def test_at_the_limit_on_limit_says_what_becomes_of_it(
 @every_phoenix
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_start"])
 @pytest.mark.parametrize("strategy", [RESTART, RESUME, STOP])
-def test_a_start_that_fails_may_be_escalated(play: Play, kind: Any, hook: str, strategy: Directive) -> None:  # M7
+@pytest.mark.config(history=True, clock=MonotonicClock())
+async def test_a_start_that_fails_may_be_escalated(
+    system: ActorSystem, kind: Any, hook: str, strategy: Directive
+) -> None:  # M7
     cause = LookupError("on purpose")
     book, child = Book(), Book()
     child.acts[f"{hook} 1"] = raises(cause)
-
-    async def program(system: ActorSystem) -> None:
-        book.acts["pre_start"] = lambda me: me.ctx.spawn(kind, child, name="child", supervision=UP)
-        ref = system.spawn(kind, book, name="parent", supervision=Supervision(strategy, backoff=None))
-        await turns(50)
-        if strategy is STOP:
-            assert (await ended(system, ref)).cause is cause
-        else:
-            assert await soon(system, ref.ask("hello")) == "hello"
-            below = system.actor("/parent/child")
-            assert below is not None
-            assert await soon(system, below.ask("hello")) == "hello"
-            assert child.lives == 2
-            assert runs(below)
-            assert_legal(below.history)
-        assert_legal(ref.history)
-
-    play(program, history=True, clock=MonotonicClock())
+    book.acts["pre_start"] = lambda me: me.ctx.spawn(kind, child, name="child", supervision=UP)
+    ref = system.spawn(kind, book, name="parent", supervision=Supervision(strategy, backoff=None))
+    await turns(50)
+    if strategy is STOP:
+        assert (await ended(system, ref)).cause is cause
+    else:
+        assert await soon(system, ref.ask("hello")) == "hello"
+        below = system.actor("/parent/child")
+        assert below is not None
+        assert await soon(system, below.ask("hello")) == "hello"
+        assert child.lives == 2
+        assert runs(below)
+        assert_legal(below.history)
+    assert_legal(ref.history)
 
 
 async def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(
@@ -345,21 +344,20 @@ async def test_an_escalation_to_a_parent_that_waits_for_its_own_restart_cannot_c
     assert book.lives == 2
 
 
-def test_a_shutdown_while_a_failure_is_on_its_way_up_ends_everybody_once(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        refs, _ = await grow(system, AsyncPhoenix, Supervision(RESUME), UP, UP)
-        gate = Gate()
-        refs[0].tell(gate.wait)
-        await gate.entered.wait()
-        refs[2].tell(LookupError("on purpose"))
-        await turns()
-        shutdown = asyncio.ensure_future(system.shutdown())
-        await turns()
-        gate.opened.set()
-        await shutdown
-        for ref in refs:
-            assert_is_a_life(ref.history)
-
-    system = play(program, history=True)
+@pytest.mark.config(history=True)
+async def test_a_shutdown_while_a_failure_is_on_its_way_up_ends_everybody_once(system: ActorSystem) -> None:  # case 59
+    refs, _ = await grow(system, AsyncPhoenix, Supervision(RESUME), UP, UP)
+    gate = Gate()
+    refs[0].tell(gate.wait)
+    await gate.entered.wait()
+    refs[2].tell(LookupError("on purpose"))
+    await turns()
+    shutdown = asyncio.ensure_future(system.shutdown())
+    await turns()
+    gate.opened.set()
+    await shutdown
+    for ref in refs:
+        assert_is_a_life(ref.history)
+    await system.shutdown()
     assert system.report is not None
     assert (system.report.terminated, system.report.forced) == (3, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,35 +22,31 @@ from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, ended
 from tests.gates import Gate, turns
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 STOP_TIMEOUT = 3.0
 
 
-def test_an_actor_is_not_forced_unless_it_was_told_to_end(play: Play) -> None:  # case 57
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_an_actor_is_not_forced_unless_it_was_told_to_end(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 57
+    gate = Gate()
 
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
+    async def inspect_myself(ctx: Context, message: Any) -> str:
+        look = ctx.self.inspect(timeout=None)  # which waits for this handler to end
+        inspecting.append(asyncio.ensure_future(look))
+        return str(await gate)
 
-        async def inspect_myself(ctx: Context, message: Any) -> str:
-            look = ctx.self.inspect(timeout=None)  # which waits for this handler to end
-            inspecting.append(asyncio.ensure_future(look))
-            return str(await gate)
-
-        inspecting: list[asyncio.Future[Any]] = []
-        ref = system.spawn(inspect_myself)
-        asked = ref.ask("go", timeout=None)
-        for _ in range(10):
-            await turns(1)
-            await clock.advance(10 * STOP_TIMEOUT)
-        assert not asked.done()
-        gate.set_result("still there")
-        assert await asked == "still there"
-        assert ref.is_alive
-
-    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    inspecting: list[asyncio.Future[Any]] = []
+    ref = system.spawn(inspect_myself)
+    asked = ref.ask("go", timeout=None)
+    for _ in range(10):
+        await turns(1)
+        await clock.advance(10 * STOP_TIMEOUT)
+    assert not asked.done()
+    gate.set_result("still there")
+    assert await asked == "still there"
+    assert ref.is_alive
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
@@ -102,8 +98,9 @@ async def test_a_killed_asker_leaves_a_late_reply_behind(system: ActorSystem) ->
 
 
 @pytest.mark.parametrize("hook", ["pre_start", "receive", "pre_stop"])
-def test_a_kill_while_a_kill_is_under_way_changes_nothing(play: Play, hook: str) -> None:  # case 57
-    clock = ManualClock()
+async def test_a_kill_while_a_kill_is_under_way_changes_nothing(
+    system: ActorSystem, clock: ManualClock, hook: str
+) -> None:  # case 57
     cancellations: list[str] = []
 
     async def swallow(_: Context) -> None:
@@ -113,22 +110,20 @@ def test_a_kill_while_a_kill_is_under_way_changes_nothing(play: Play, hook: str)
             except asyncio.CancelledError:
                 cancellations.append("cancelled")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(HookedAsync, None, name="deaf", **({} if hook == "receive" else {hook: swallow}))
-        if hook == "receive":
-            ref.tell(swallow)
-        elif hook == "pre_stop":
-            ref.stop()
-        await clock.advance(0.0)
-        for _ in range(3):
-            ref.kill()
-            ref.stop()
-            await clock.advance(0.1)
-        assert cancellations == ["cancelled"]
-        await clock.advance(2.0)
-        assert (await ended(system, ref)).kind is ExitKind.KILLED
-
-    system = play(program, clock=clock)
+    ref = system.spawn(HookedAsync, None, name="deaf", **({} if hook == "receive" else {hook: swallow}))
+    if hook == "receive":
+        ref.tell(swallow)
+    elif hook == "pre_stop":
+        ref.stop()
+    await clock.advance(0.0)
+    for _ in range(3):
+        ref.kill()
+        ref.stop()
+        await clock.advance(0.1)
+    assert cancellations == ["cancelled"]
+    await clock.advance(2.0)
+    assert (await ended(system, ref)).kind is ExitKind.KILLED
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ("/deaf",)
 
@@ -155,26 +150,23 @@ class Leaving(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_hand(
-    play: Play, first: bool
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_hand(
+    system: ActorSystem, clock: ManualClock, first: bool
 ) -> None:  # case 57, M5
-    clock = ManualClock()
     gate, log = Gate(), list[str]()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Leaving, gate, log, first)
-        asked = ref.ask("go", timeout=None)
-        ref.tell("too late")
-        for _ in range(3):
-            await clock.advance(10 * STOP_TIMEOUT)
-        assert log == []
-        gate.set_result(None)
-        assert await asked == "done"
-        assert (await ended(system, ref)).kind is ExitKind.NORMAL
-        assert log == ["done"]
-        assert system.ledger(ref).dead_lettered == 1
-
-    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref = system.spawn(Leaving, gate, log, first)
+    asked = ref.ask("go", timeout=None)
+    ref.tell("too late")
+    for _ in range(3):
+        await clock.advance(10 * STOP_TIMEOUT)
+    assert log == []
+    gate.set_result(None)
+    assert await asked == "done"
+    assert (await ended(system, ref)).kind is ExitKind.NORMAL
+    assert log == ["done"]
+    assert system.ledger(ref).dead_lettered == 1
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
@@ -237,10 +229,10 @@ async def test_the_deadline_of_a_hook_starts_when_the_actor_that_stops_itself_co
         (0, None, 0.0),
     ],
 )
-def test_a_spawn_says_how_long_its_actor_and_the_children_of_that_have_to_stop(
-    play: Play, given: Any, of_parent: float | None, seconds: float
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_spawn_says_how_long_its_actor_and_the_children_of_that_have_to_stop(
+    system: ActorSystem, clock: ManualClock, given: Any, of_parent: float | None, seconds: float
 ) -> None:  # case 57, M5
-    clock = ManualClock()
     log: list[str] = []
 
     class Hanging(Actor[Any, Any]):
@@ -250,24 +242,23 @@ def test_a_spawn_says_how_long_its_actor_and_the_children_of_that_have_to_stop(
             finally:
                 log.append("left")
 
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(HookedAsync, stop_timeout=of_parent)
-        ref = system.spawn(Hanging, parent=parent, stop_timeout=given)
-        ref.tell("go")
-        await clock.advance(0.0)
-        ref.stop()
-        if seconds:
-            await clock.advance(0.9 * seconds)
-            assert log == []
-        await clock.advance(0.2 * seconds)
-        await ended(system, ref)
-        assert log == ["left"]
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    parent = system.spawn(HookedAsync, stop_timeout=of_parent)
+    ref = system.spawn(Hanging, parent=parent, stop_timeout=given)
+    ref.tell("go")
+    await clock.advance(0.0)
+    ref.stop()
+    if seconds:
+        await clock.advance(0.9 * seconds)
+        assert log == []
+    await clock.advance(0.2 * seconds)
+    await ended(system, ref)
+    assert log == ["left"]
 
 
-def test_a_parent_waits_for_its_children_as_long_as_its_spawn_says(play: Play) -> None:  # case 57, M5
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_parent_waits_for_its_children_as_long_as_its_spawn_says(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 57, M5
     gate, log = Gate(), list[str]()
 
     class Slow(HookedAsync):
@@ -275,37 +266,24 @@ def test_a_parent_waits_for_its_children_as_long_as_its_spawn_says(play: Play) -
             await gate
             log.append("done")
 
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(HookedAsync, stop_timeout=100.0)
-        child = system.spawn(Slow, parent=parent)
-        await child.started()
-        parent.stop()
-        await clock.advance(10 * STOP_TIMEOUT)
-        gate.set_result(None)
-        assert (await ended(system, parent)).kind is ExitKind.NORMAL
-        assert log == ["done"]
-
-    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    parent = system.spawn(HookedAsync, stop_timeout=100.0)
+    child = system.spawn(Slow, parent=parent)
+    await child.started()
+    parent.stop()
+    await clock.advance(10 * STOP_TIMEOUT)
+    gate.set_result(None)
+    assert (await ended(system, parent)).kind is ExitKind.NORMAL
+    assert log == ["done"]
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
 
-def test_a_childs_spec_says_it_before_its_supervisors_spawn(play: Play) -> None:  # case 57, J10
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_a_childs_spec_says_it_before_its_supervisors_spawn(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # case 57, J10
     gate, log = Gate(), list[str]()
-
-    async def program(system: ActorSystem) -> None:
-        spec = Supervisor.spec([ChildSpec("slow", Hung, (gate, log), shutdown=1.0)])
-        supervisor = system.spawn(Supervisor, spec, stop_timeout=100.0)
-        await supervisor.started()
-        child = system.actor(f"{supervisor.path}/slow")
-        assert child is not None
-        child.tell("go")
-        await clock.advance(0.0)
-        supervisor.stop()
-        await clock.advance(1.1)
-        await ended(system, supervisor)
-        assert log == ["cancelled"]
 
     class Hung(Leaving):
         async def receive(self, message: Any) -> str:
@@ -315,7 +293,17 @@ def test_a_childs_spec_says_it_before_its_supervisors_spawn(play: Play) -> None:
                 self.log.append("cancelled")
             return ""
 
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    spec = Supervisor.spec([ChildSpec("slow", Hung, (gate, log), shutdown=1.0)])
+    supervisor = system.spawn(Supervisor, spec, stop_timeout=100.0)
+    await supervisor.started()
+    child = system.actor(f"{supervisor.path}/slow")
+    assert child is not None
+    child.tell("go")
+    await clock.advance(0.0)
+    supervisor.stop()
+    await clock.advance(1.1)
+    await ended(system, supervisor)
+    assert log == ["cancelled"]
 
 
 @pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan"), "5", True])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,9 +21,6 @@ from greenroom.errors import RefGone
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.cast import FOREIGN, Listener, run_threads, run_threads_while_blocked
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 async def end(ref: ActorRef[Any, Any]) -> None:
@@ -301,13 +298,10 @@ async def test_a_stale_ref_equals_itself_when_unpickled(system: ActorSystem) -> 
     assert twin.path == child.path == "/parent/child"
 
 
-def test_a_ref_of_a_stopped_system_can_be_unpickled_and_is_stale(play: Play) -> None:  # J9, B7
+async def test_a_ref_of_a_stopped_system_can_be_unpickled_and_is_stale(system: ActorSystem) -> None:  # J9, B7
     refs: list[ActorRef[Any, Any]] = []
-
-    async def program(system: ActorSystem) -> None:
-        refs.append(system.spawn(Listener, []))
-
-    system = play(program)
+    refs.append(system.spawn(Listener, []))
+    await system.shutdown()
     twin = pickle.loads(pickle.dumps(refs[0]))
     twin.tell("anybody?")
     assert [letter.message for letter in system.dead_letters.recent()] == ["anybody?"]

@@ -100,25 +100,25 @@ async def test_an_actor_fails_once(system: ActorSystem, kind: Any) -> None:  # M
 
 @every_hooked
 @pytest.mark.parametrize("step", ["init", "pre_start", "post_start"])
-def test_an_actor_that_cannot_start_was_never_running(play: Play, kind: Any, step: str) -> None:  # M1, case 53
+@pytest.mark.config(history=True)
+async def test_an_actor_that_cannot_start_was_never_running(
+    system: ActorSystem, kind: Any, step: str
+) -> None:  # M1, case 53
     error = ValueError("on purpose")
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, log, **{step: raises(error)})
-        ref.tell("too early")
-        with pytest.raises(ValueError, match="on purpose") as caught:
-            await ref.started()
-        assert caught.value is error
-        reason = await ref.terminated()
-        assert (reason.kind, reason.cause) == (ExitKind.FAIL, error)
-        with pytest.raises(ValueError, match="on purpose"):
-            await ref.started()
-        assert ref.history[:3] == (CREATED, STARTING, FAILED)
-        assert RUNNING not in ref.history
-        assert_is_a_life(ref.history)
-
-    play(program, history=True)
+    ref = system.spawn(kind, log, **{step: raises(error)})
+    ref.tell("too early")
+    with pytest.raises(ValueError, match="on purpose") as caught:
+        await ref.started()
+    assert caught.value is error
+    reason = await ref.terminated()
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, error)
+    with pytest.raises(ValueError, match="on purpose"):
+        await ref.started()
+    assert ref.history[:3] == (CREATED, STARTING, FAILED)
+    assert RUNNING not in ref.history
+    assert_is_a_life(ref.history)
+    await system.shutdown()
     assert "pre_stop" not in log
     assert "receive too early" not in log
     assert log.count("post_stop") == (0 if step == "init" else 1)
@@ -226,20 +226,18 @@ async def test_without_being_asked_to_an_actor_keeps_no_history(system: ActorSys
 
 
 @every_hooked
-def test_hooks_run_in_the_states_they_are_named_after(play: Play, kind: Any) -> None:  # M1, M3
+async def test_hooks_run_in_the_states_they_are_named_after(system: ActorSystem, kind: Any) -> None:  # M1, M3
     seen: dict[str, State] = {}
 
     def note(hook: str) -> Callable[[Context], None]:
         return lambda ctx: seen.__setitem__(hook, ctx.self.state)
 
-    async def program(system: ActorSystem) -> None:
-        hooks = ["pre_start", "post_start", "pre_stop", "post_stop"]
-        ref = system.spawn(kind, None, **{hook: note(hook) for hook in hooks})
-        await ref.ask(note("receive"))
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+    hooks = ["pre_start", "post_start", "pre_stop", "post_stop"]
+    ref = system.spawn(kind, None, **{hook: note(hook) for hook in hooks})
+    await ref.ask(note("receive"))
+    ref.stop()
+    await ref.terminated()
+    await system.shutdown()
     assert seen == {
         "pre_start": STARTING,
         "post_start": STARTING,

@@ -85,27 +85,25 @@ async def test_a_hook_that_raises_at_the_start_ends_its_actor(
 @every_error
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
-def test_a_hook_that_raises_at_the_end_changes_nothing(
-    play: Play, kind: Any, hook: str, how: str, error: type[BaseException]
+@pytest.mark.config(history=True)
+async def test_a_hook_that_raises_at_the_end_changes_nothing(
+    system: ActorSystem, kind: Any, hook: str, how: str, error: type[BaseException]
 ) -> None:  # case 58, M3
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(kind, log, name="one", **{hook: raises(error("on purpose"))})
-        child = await ref.ask(lambda ctx: ctx.spawn(Hooked, log, post_stop=lambda _: log.append("the child's")))
-        await child.started()
-        await probe.watch(ref)
-        end(ref, how)
-        ref.tell("too late")
-        notice = await assert_has_gone(system, probe, ref)
-        kinds = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
-        assert notice.reason.kind is kinds[how]
-        assert isinstance(notice.cause, LookupError if how == "fail" else type(None))
-        assert not child.is_alive
-        assert_is_a_life(ref.history, killed=how == "kill")
-
-    play(program, history=True)
+    probe = TestProbe(system)
+    ref = system.spawn(kind, log, name="one", **{hook: raises(error("on purpose"))})
+    child = await ref.ask(lambda ctx: ctx.spawn(Hooked, log, post_stop=lambda _: log.append("the child's")))
+    await child.started()
+    await probe.watch(ref)
+    end(ref, how)
+    ref.tell("too late")
+    notice = await assert_has_gone(system, probe, ref)
+    kinds = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
+    assert notice.reason.kind is kinds[how]
+    assert isinstance(notice.cause, LookupError if how == "fail" else type(None))
+    assert not child.is_alive
+    assert_is_a_life(ref.history, killed=how == "kill")
+    await system.shutdown()
     assert log[-3:] == ["post_stop", "the child's", "post_stop"]
 
 
@@ -249,23 +247,20 @@ def test_a_hook_with_news_of_others_may_end_the_whole_system(play: Play, kind: A
 
 
 @every_hooked
-def test_hooks_run_once_each_and_in_their_order(play: Play, kind: Any) -> None:  # M3
+async def test_hooks_run_once_each_and_in_their_order(system: ActorSystem, kind: Any) -> None:  # M3
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, log)
-        await ref.ask(1)
-        for _ in range(3):
-            ref.stop()
-        ref.stop(after_queued=True)
-        ref.kill()
-        await ref.terminated()
+    ref = system.spawn(kind, log)
+    await ref.ask(1)
+    for _ in range(3):
         ref.stop()
-        ref.kill()
-        ref.fail(ValueError("too late"))
-        await system.settle()
-
-    play(program)
+    ref.stop(after_queued=True)
+    ref.kill()
+    await ref.terminated()
+    ref.stop()
+    ref.kill()
+    ref.fail(ValueError("too late"))
+    await system.settle()
+    await system.shutdown()
     assert log in (
         ["pre_start", "post_start", "receive 1", "pre_stop", "post_stop"],
         ["pre_start", "post_start", "receive 1", "post_stop"],  # the kill may come before pre_stop
@@ -274,16 +269,13 @@ def test_hooks_run_once_each_and_in_their_order(play: Play, kind: Any) -> None: 
 
 @pytest.mark.parametrize("how", ["kill", "fail"])
 @every_hooked
-def test_only_an_actor_that_stops_has_its_pre_stop_called(play: Play, kind: Any, how: str) -> None:  # M3
+async def test_only_an_actor_that_stops_has_its_pre_stop_called(system: ActorSystem, kind: Any, how: str) -> None:  # M3
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, log)
-        await ref.started()
-        end(ref, how)
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(kind, log)
+    await ref.started()
+    end(ref, how)
+    await ref.terminated()
+    await system.shutdown()
     assert log == ["pre_start", "post_start", "post_stop"]
 
 

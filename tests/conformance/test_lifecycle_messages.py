@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @every_hooked
-def test_no_message_is_handled_before_the_actor_has_started(play: Play, kind: Any) -> None:  # case 54
+async def test_no_message_is_handled_before_the_actor_has_started(system: ActorSystem, kind: Any) -> None:  # case 54
     log: list[str] = []
 
     def send_to_itself(ctx: Context) -> None:
@@ -27,15 +27,13 @@ def test_no_message_is_handled_before_the_actor_has_started(play: Play, kind: An
         ctx.send_after(0.0, ctx.self, "from a timer")
         ctx.pipe_to_self(asyncio.sleep(0, "from a pipe"))
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, log, pre_start=send_to_itself)
-        ref.tell("urgent", lane=Lane.CONTROL)
-        asked = ref.ask("asked")
-        ref.tell("logged", lane=Lane.LOG)
-        assert await asked == "asked"
-        await system.settle()
-
-    play(program)
+    ref = system.spawn(kind, log, pre_start=send_to_itself)
+    ref.tell("urgent", lane=Lane.CONTROL)
+    asked = ref.ask("asked")
+    ref.tell("logged", lane=Lane.LOG)
+    assert await asked == "asked"
+    await system.settle()
+    await system.shutdown()
     assert log[:3] == ["pre_start", "post_start", "receive urgent"]
     rest = ["receive asked", "receive from itself", "receive from a pipe", "receive from a timer", "receive logged"]
     assert sorted(log[3:-2]) == sorted(rest)
@@ -67,19 +65,16 @@ async def test_messages_wait_as_long_as_pre_start_takes(system: ActorSystem) -> 
 
 
 @every_hooked
-def test_an_order_overtakes_every_message_that_is_queued(play: Play, kind: Any) -> None:  # M2
+async def test_an_order_overtakes_every_message_that_is_queued(system: ActorSystem, kind: Any) -> None:  # M2
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, log)
-        await ref.started()
-        for number in range(5):
-            ref.tell(number, lane=Lane.CONTROL if number == 0 else Lane.DATA)
-        ref.stop()
-        await ref.terminated()
-        assert system.ledger(ref).dead_lettered == 5
-
-    play(program)
+    ref = system.spawn(kind, log)
+    await ref.started()
+    for number in range(5):
+        ref.tell(number, lane=Lane.CONTROL if number == 0 else Lane.DATA)
+    ref.stop()
+    await ref.terminated()
+    assert system.ledger(ref).dead_lettered == 5
+    await system.shutdown()
     assert log == ["pre_start", "post_start", "pre_stop", "post_stop"]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -36,9 +35,6 @@ from tests.conformance.bonded import (
 from tests.conformance.watchers import BAD, Doer, Ref, end
 from tests.gates import Event
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 LONG = 50
 
 
@@ -69,20 +65,18 @@ async def in_a_row(system: ActorSystem, shape: str, supervision: Supervision) ->
 
 @pytest.mark.parametrize("shape", ["chain", "ring", "web"])
 @pytest.mark.parametrize("first", [0, LONG // 2])
-def test_a_failure_goes_through_all_that_are_linked_and_each_fails_once(  # case 19
-    play: Play, shape: str, first: int, caplog: pytest.LogCaptureFixture
+async def test_a_failure_goes_through_all_that_are_linked_and_each_fails_once(  # case 19
+    system: ActorSystem, shape: str, first: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        cause = ValueError("spreads")
-        refs, logs = await in_a_row(system, shape, Supervision(Directive.STOP))
-        refs[first].fail(cause)
-        for ref in refs:
-            reason = await ref.terminated()
-            assert (reason.kind, reason.cause is cause) == (ExitKind.FAIL, True)
-        await system.settle()
-        assert logs == [["start", "end"]] * LONG
-
-    play(program)
+    cause = ValueError("spreads")
+    refs, logs = await in_a_row(system, shape, Supervision(Directive.STOP))
+    refs[first].fail(cause)
+    for ref in refs:
+        reason = await ref.terminated()
+        assert (reason.kind, reason.cause is cause) == (ExitKind.FAIL, True)
+    await system.settle()
+    assert logs == [["start", "end"]] * LONG
+    await system.shutdown()
     failures = [record.__dict__.get("actor") for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(failures) == len(set(failures)) == LONG
 
@@ -201,48 +195,46 @@ async def test_whether_exits_are_trapped_is_for_each_incarnation_to_say(
         assert log == []
 
 
-def test_a_peer_that_is_killed_or_stopped_while_it_waits_to_restart_has_ended(play: Play) -> None:  # 015
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        trapper = system.spawn(Trapper, log)
-        peers = [system.spawn(Doer, supervision=SLOWLY) for _ in range(2)]
-        for peer in peers:
-            await link(trapper, peer)
-            peer.fail(BAD)
-        await system.settle()
-        assert log == []
-        peers[0].kill()
-        await peers[0].terminated()
-        peers[1].stop()
-        await system.settle()
-        assert [one.ref for one in log] == peers
-        assert log[0].reason.kind is ExitKind.KILLED
-        assert log[1].reason == await peers[1].terminated()
+async def test_a_peer_that_is_killed_or_stopped_while_it_waits_to_restart_has_ended(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # 015
+    log: list[Any] = []
+    trapper = system.spawn(Trapper, log)
+    peers = [system.spawn(Doer, supervision=SLOWLY) for _ in range(2)]
+    for peer in peers:
+        await link(trapper, peer)
+        peer.fail(BAD)
+    await system.settle()
+    assert log == []
+    peers[0].kill()
+    await peers[0].terminated()
+    peers[1].stop()
+    await system.settle()
+    assert [one.ref for one in log] == peers
+    assert log[0].reason.kind is ExitKind.KILLED
+    assert log[1].reason == await peers[1].terminated()
 
-    play(program, clock=ManualClock())
 
-
-def test_the_links_of_a_supervisors_child_fire_when_it_is_not_restarted_any_more(play: Play) -> None:  # kill, 015, 016
-    async def program(system: ActorSystem) -> None:
-        supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=1))
-        await supervisor.started()
-        child = system.actor(f"{supervisor.path}/worker")
-        assert child is not None
-        me = system.spawn(Doer)
-        await link(me, child)
-        child.kill()
-        await system.settle()
-        assert (child.is_alive, me.is_alive) == (True, True)
-        await end_child(child)
-        reason = await child.terminated()
-        assert (reason.kind, reason.cause) == (ExitKind.FAIL, BAD)
-        assert (await me.terminated()).cause is BAD
-
+async def test_the_links_of_a_supervisors_child_fire_when_it_is_not_restarted_any_more(
+    system: ActorSystem,
+) -> None:  # kill, 015, 016
     async def end_child(child: Ref) -> None:
         child.fail(BAD)
         await child.terminated()
 
-    play(program)
+    supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=1))
+    await supervisor.started()
+    child = system.actor(f"{supervisor.path}/worker")
+    assert child is not None
+    me = system.spawn(Doer)
+    await link(me, child)
+    child.kill()
+    await system.settle()
+    assert (child.is_alive, me.is_alive) == (True, True)
+    await end_child(child)
+    reason = await child.terminated()
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, BAD)
+    assert (await me.terminated()).cause is BAD
 
 
 @pytest.mark.parametrize("above", [Directive.RESUME, Directive.RESTART, Directive.STOP])
@@ -268,23 +260,20 @@ async def test_an_escalated_failure_reaches_the_linked_if_it_ends_the_actor(
 
 
 @pytest.mark.parametrize("kind", [Doer, AsyncDoer, Trapper, AsyncTrapper])
-def test_a_shutdown_makes_no_failures_of_links(  # 017, M11
-    play: Play, kind: type[Doer], caplog: pytest.LogCaptureFixture
+async def test_a_shutdown_makes_no_failures_of_links(  # 017, M11
+    system: ActorSystem, kind: type[Doer], caplog: pytest.LogCaptureFixture
 ) -> None:
     refs: list[Ref] = []
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(kind)
-        refs.extend([parent, *(system.spawn(kind, parent=parent) for _ in range(5)), system.spawn(kind)])
-        for ref in refs:
-            await ref.ask(lambda ctx: [ctx.link(other) for other in refs] and None)
-            await ref.ask(lambda ctx: [ctx.monitor(other) for other in refs] and None)
-
-    system = play(program)
+    parent = system.spawn(kind)
+    refs.extend([parent, *(system.spawn(kind, parent=parent) for _ in range(5)), system.spawn(kind)])
+    for ref in refs:
+        await ref.ask(lambda ctx: [ctx.link(other) for other in refs] and None)
+        await ref.ask(lambda ctx: [ctx.monitor(other) for other in refs] and None)
+    await system.shutdown()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert system.report is not None
     assert system.report.forced == ()
-    assert [asyncio.run(ref.terminated()) for ref in refs] == [ExitReason(ExitKind.SHUTDOWN)] * len(refs)
+    assert [await ref.terminated() for ref in refs] == [ExitReason(ExitKind.SHUTDOWN)] * len(refs)
 
 
 async def test_an_actor_linked_to_its_parent_takes_it_along(system: ActorSystem) -> None:  # case 19

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +25,6 @@ from greenroom import (
 from greenroom.errors import WrongLoop
 from tests.conformance.bonded import ENDS, STOP, AsyncTrapper, Busy, Trapper, exits, link, link_to
 from tests.conformance.watchers import BAD, Doer, Plain, end
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 SIDES = pytest.mark.parametrize("side", ["mine", "theirs", "both"])
 
@@ -135,21 +132,18 @@ async def test_an_actor_that_has_ended_links_nobody(system: ActorSystem) -> None
 
 
 @pytest.mark.parametrize("shape", ["star", "chain"])
-def test_what_is_logged_of_a_failure_does_not_grow_with_how_far_it_has_spread(  # one record per failure
-    play: Play, shape: str, caplog: pytest.LogCaptureFixture
+async def test_what_is_logged_of_a_failure_does_not_grow_with_how_far_it_has_spread(  # one record per failure
+    system: ActorSystem, shape: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     count = 60
-
-    async def program(system: ActorSystem) -> None:
-        cause = ValueError("spreads")
-        refs = [system.spawn(Doer) for _ in range(count)]
-        for number, ref in enumerate(refs[1:]):
-            await link(ref, refs[0 if shape == "star" else number])
-        await end(refs[0], cause)
-        for ref in refs:
-            assert (await ref.terminated()).cause is cause
-
-    play(program)
+    cause = ValueError("spreads")
+    refs = [system.spawn(Doer) for _ in range(count)]
+    for number, ref in enumerate(refs[1:]):
+        await link(ref, refs[0 if shape == "star" else number])
+    await end(refs[0], cause)
+    for ref in refs:
+        assert (await ref.terminated()).cause is cause
+    await system.shutdown()
     formatter = logging.Formatter()
     sizes = [len(formatter.format(record)) for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(sizes) == count

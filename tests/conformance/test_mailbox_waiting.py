@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,6 @@ from greenroom.testing import assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.cast import LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
 from tests.gates import turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 ONE = MailboxConfig(capacity=1)
 
@@ -311,27 +308,25 @@ async def test_another_threads_loop_can_wait_for_room_too(system: ActorSystem) -
 
 
 @pytest.mark.real
-def test_another_threads_cancelled_send_leaves_nothing_behind(play: Play) -> None:  # case 10, J15
-    async def program(system: ActorSystem) -> None:
-        held = Holding(system, mailbox=ONE)
-        ref = await held.begin()
-        ref.tell("first")
+@pytest.mark.config(clock=MonotonicClock())
+async def test_another_threads_cancelled_send_leaves_nothing_behind(system: ActorSystem) -> None:  # case 10, J15
+    held = Holding(system, mailbox=ONE)
+    ref = await held.begin()
+    ref.tell("first")
 
-        async def give_up() -> None:
-            with pytest.raises(SendTimeout):
-                await ref.send("second", timeout=0.01)
-            task = asyncio.ensure_future(ref.send("third"))
-            await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+    async def give_up() -> None:
+        with pytest.raises(SendTimeout):
+            await ref.send("second", timeout=0.01)
+        task = asyncio.ensure_future(ref.send("third"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
-        await run_threads(lambda: asyncio.run(give_up()))
-        assert await held.end() == ["first"]
-        assert assert_ledger_balanced(system, ref).sent == 2
-        assert system.snapshot().timers == 0
-
-    play(program, clock=MonotonicClock())
+    await run_threads(lambda: asyncio.run(give_up()))
+    assert await held.end() == ["first"]
+    assert assert_ledger_balanced(system, ref).sent == 2
+    assert system.snapshot().timers == 0
 
 
 async def test_a_priority_that_cannot_be_told_is_the_waiting_senders_to_hear(system: ActorSystem) -> None:  # case 10

@@ -107,12 +107,11 @@ KINDS = pytest.mark.parametrize("kind", [Reading, AsyncReading])
 
 @KINDS
 @pytest.mark.parametrize("fails", [False, True])
-def test_when_start_is_over_the_handler_ends_and_the_parent_is_told(
-    play: Play, kind: type[Reading], fails: bool
+async def test_when_start_is_over_the_handler_ends_and_the_parent_is_told(
+    system: ActorSystem, kind: type[Reading], fails: bool
 ) -> None:  # case 66
     ours, theirs = socket.socketpair()
-
-    async def program(system: ActorSystem) -> None:
+    with ours, theirs:
         told: list[Any] = []
         meta = kind(ours)
         parent, alias = await spawn(system, meta, told)
@@ -133,9 +132,6 @@ def test_when_start_is_over_the_handler_ends_and_the_parent_is_told(
         assert told[2:] == []
         assert reads() == []
         assert ours.fileno() == -1
-
-    with ours, theirs:
-        play(program)
 
 
 ENDS: dict[str, tuple[Callable[[Ref], None], ExitReason]] = {
@@ -201,17 +197,16 @@ def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> No
 
 
 @KINDS
-def test_when_the_system_ends_a_blocked_read_is_broken_off(play: Play, kind: type[Reading]) -> None:  # case 66
+async def test_when_the_system_ends_a_blocked_read_is_broken_off(
+    system: ActorSystem, kind: type[Reading]
+) -> None:  # case 66
     ours, theirs = socket.socketpair()
     metas: list[Reading] = []
-
-    async def program(system: ActorSystem) -> None:
+    with theirs:
         metas.append(kind(ours))
         await spawn(system, metas[0], [])
         await metas[0].begun.wait()
-
-    with theirs:
-        play(program)
+        await system.shutdown()
     assert metas[0].reasons == [ExitReason(ExitKind.SHUTDOWN)]
     assert reads() == []
     assert ours.fileno() == -1

@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -34,9 +34,6 @@ from tests.conformance.askers import until
 from tests.conformance.bonded import AT_ONCE, ENDS, SLOWLY, AsyncDoer, Busy, downs, monitor_all, raising
 from tests.conformance.watchers import BAD, Doer, Plain, Ref, end
 from tests.system.mortals import ours
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 @pytest.fixture
@@ -67,22 +64,21 @@ async def test_no_down_comes_while_the_monitored_actor_restarts(
     assert downs(log) == [(mref, target, ExitReason(ExitKind.FAIL, BAD))]
 
 
-def test_a_monitor_is_told_of_an_actor_that_ends_while_it_waits_to_restart(play: Play) -> None:  # 014, 015
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
-        await holder.ask(monitor_all(target))
-        target.fail(BAD)
-        await system.settle()
-        await holder.ask(monitor_all(target))  # nor is one that waits an ended one
-        await system.settle()
-        assert log == []
-        target.kill()
-        await target.terminated()
-        await system.settle()
-        assert [down.reason.kind for down in log] == [ExitKind.KILLED] * 2
-
-    play(program, clock=ManualClock())
+async def test_a_monitor_is_told_of_an_actor_that_ends_while_it_waits_to_restart(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # 014, 015
+    log: list[Any] = []
+    target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
+    await holder.ask(monitor_all(target))
+    target.fail(BAD)
+    await system.settle()
+    await holder.ask(monitor_all(target))  # nor is one that waits an ended one
+    await system.settle()
+    assert log == []
+    target.kill()
+    await target.terminated()
+    await system.settle()
+    assert [down.reason.kind for down in log] == [ExitKind.KILLED] * 2
 
 
 async def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(system: ActorSystem) -> None:  # case 17, 016

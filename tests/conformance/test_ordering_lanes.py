@@ -100,18 +100,16 @@ def from_a_thread(ref: ActorRef[Any, Any]) -> None:
 @pytest.mark.parametrize("at", [0, 63, 200])
 @pytest.mark.parametrize("flooded", [Flooded, AsyncFlooded])
 @pytest.mark.parametrize("urgent", [from_the_handler, pytest.param(from_a_thread, marks=pytest.mark.real)])
-def test_control_comes_after_the_message_in_hand_in_a_running_flood(
-    play: Play, at: int, flooded: type[Flooded], urgent: Callable[[ActorRef[Any, Any]], object]
+@pytest.mark.config(max_msgs_per_actor=1, max_actors_per_tick=1)
+async def test_control_comes_after_the_message_in_hand_in_a_running_flood(
+    system: ActorSystem, at: int, flooded: type[Flooded], urgent: Callable[[ActorRef[Any, Any]], object]
 ) -> None:  # case 2
     heard: list[Any] = []
 
-    async def program(system: ActorSystem) -> None:
-        system.spawn(flooded, heard, at, urgent)
-        await system.settle()
-        assert heard[: at + 2] == [*range(at + 1), "urgent"]
-
     # What threads bring is taken in at the start of a tick: one message a tick makes that the next message.
-    play(program, max_msgs_per_actor=1, max_actors_per_tick=1)
+    system.spawn(flooded, heard, at, urgent)
+    await system.settle()
+    assert heard[: at + 2] == [*range(at + 1), "urgent"]
 
 
 @pytest.mark.parametrize("flooded", [Flooded, AsyncFlooded])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -22,9 +22,6 @@ from greenroom.errors import BadArgument, WorkerLost
 from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
 from greenroom.testing import ActorHarness, Simulation, faults
 from tests.conformance.askers import ANYWHERE, ask_from, outcome
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 Caplog = pytest.LogCaptureFixture
 
@@ -88,33 +85,32 @@ def errors(caplog: Caplog) -> list[Any]:
 
 @KINDS
 @pytest.mark.parametrize("where", ANYWHERE)
-def test_an_asker_gets_the_refusal_and_the_actor_goes_on(play: Play, kind: Any, where: str, caplog: Caplog) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind)
-        first = SoldOut("none left")
-        assert await outcome(ask_from(where, system, ref, first)) is first
-        for cause in [NoSuchShow("what?"), *([ValueError("one"), UnicodeError("two")] * 5)]:
-            assert await outcome(ref.ask(cause)) is cause
-        assert await ref.ask("how many?") == 13  # it has kept its state
-        ledger = system.ledger(ref)
-        assert (ledger.handled, ledger.failed, ledger.refused) == (13, 0, 12)
-        (snapshot,) = (one for one in system.snapshot().actors if one.id == ref.id)
-        assert (snapshot.incarnation, snapshot.restarts, snapshot.last_failure) == (1, 0, None)
-        assert snapshot.ledger.refused == system.ledger().refused == 12
-
-    play(program, supervision=Supervision(max_restarts=0))
+@pytest.mark.config(supervision=Supervision(max_restarts=0))
+async def test_an_asker_gets_the_refusal_and_the_actor_goes_on(
+    system: ActorSystem, kind: Any, where: str, caplog: Caplog
+) -> None:
+    ref = system.spawn(kind)
+    first = SoldOut("none left")
+    assert await outcome(ask_from(where, system, ref, first)) is first
+    for cause in [NoSuchShow("what?"), *([ValueError("one"), UnicodeError("two")] * 5)]:
+        assert await outcome(ref.ask(cause)) is cause
+    assert await ref.ask("how many?") == 13  # it has kept its state
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.failed, ledger.refused) == (13, 0, 12)
+    (snapshot,) = (one for one in system.snapshot().actors if one.id == ref.id)
+    assert (snapshot.incarnation, snapshot.restarts, snapshot.last_failure) == (1, 0, None)
+    assert snapshot.ledger.refused == system.ledger().refused == 12
+    await system.shutdown()
     assert warnings(caplog) == errors(caplog) == []
 
 
 @KINDS
-def test_a_told_refusal_is_logged_once_and_counted(play: Play, kind: Any, caplog: Caplog) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, name="booking")
-        ref.tell(NoSuchShow("none left"))
-        assert await ref.ask("how many?") == 2
-        assert system.ledger(ref).refused == 1
-
-    play(program)
+async def test_a_told_refusal_is_logged_once_and_counted(system: ActorSystem, kind: Any, caplog: Caplog) -> None:
+    ref = system.spawn(kind, name="booking")
+    ref.tell(NoSuchShow("none left"))
+    assert await ref.ask("how many?") == 2
+    assert system.ledger(ref).refused == 1
+    await system.shutdown()
     (record,) = warnings(caplog)
     text = record.getMessage()
     assert (record.actor, record.message_type, record.declared) == ("/booking", "NoSuchShow", "SoldOut")
@@ -141,7 +137,7 @@ async def test_what_is_told_again_and_again_is_logged_now_and_then(
 
 
 @pytest.mark.parametrize("how", ["reply", "defer_reply", "gave up"])
-def test_a_refusal_that_no_asker_gets_is_logged(play: Play, how: str, caplog: Caplog) -> None:
+async def test_a_refusal_that_no_asker_gets_is_logged(system: ActorSystem, how: str, caplog: Caplog) -> None:
     begun, gate = asyncio.Event(), asyncio.Event()
 
     class Late(Booking):
@@ -155,20 +151,18 @@ def test_a_refusal_that_no_asker_gets_is_logged(play: Play, how: str, caplog: Ca
                 await gate.wait()
             raise SoldOut("after all")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Late, dispatcher="concurrent")
-        asked = asyncio.ensure_future(ref.ask(1, timeout=None))
-        if how == "gave up":
-            await begun.wait()
-            asked.cancel()
-            await asyncio.wait([asked])
-            gate.set()
-        else:
-            assert await asked == "yes"
-        await system.settle()
-        assert (system.ledger(ref).failed, system.ledger(ref).refused) == (0, 1)
-
-    play(program)
+    ref = system.spawn(Late, dispatcher="concurrent")
+    asked = asyncio.ensure_future(ref.ask(1, timeout=None))
+    if how == "gave up":
+        await begun.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+        gate.set()
+    else:
+        assert await asked == "yes"
+    await system.settle()
+    assert (system.ledger(ref).failed, system.ledger(ref).refused) == (0, 1)
+    await system.shutdown()
     assert len(warnings(caplog)) == 1
 
 
@@ -195,7 +189,7 @@ async def test_who_was_forwarded_an_ask_refuses_it_by_its_own_answers(system: Ac
     assert desk.is_alive
 
 
-def test_a_message_put_aside_before_its_handler_refuses_stays_there(play: Play, caplog: Caplog) -> None:
+async def test_a_message_put_aside_before_its_handler_refuses_stays_there(system: ActorSystem, caplog: Caplog) -> None:
     class Door(Booking):
         def receive(self, message: Any) -> Any:
             if message == "open":
@@ -206,39 +200,15 @@ def test_a_message_put_aside_before_its_handler_refuses_stays_there(play: Play, 
                 raise SoldOut("not yet")
             return "in"
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Door)
-        asked = ref.ask("knock", timeout=None)
-        assert await ref.ask("open") == 1
-        assert await asked == "in"
-
-    play(program)
+    ref = system.spawn(Door)
+    asked = ref.ask("knock", timeout=None)
+    assert await ref.ask("open") == 1
+    assert await asked == "in"
+    await system.shutdown()
     assert len(warnings(caplog)) == 1
 
 
-def test_a_behavior_declares_its_own_answers_and_those_of_the_class_hold_too(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        plain = system.spawn(Behaviors.receive(book, answers=(SoldOut,)), env={"count": []})
-        for _ in range(5):
-            with pytest.raises(SoldOut):
-                await plain.ask(SoldOut("no"))
-        assert await plain.ask("x") == 1
-
-        ref = system.spawn(Booking, env={"count": []})
-        await ref.ask(lambda ctx: ctx.become(Behaviors.receive(book, answers=(KeyError,))))
-        for cause in (SoldOut("no"), KeyError("no"), ValueError("no")):
-            assert await outcome(ref.ask(cause)) is cause
-        await ref.ask("x")
-        assert system.ledger(ref).refused == 3
-        ref.tell(LookupError("no"))
-        assert (await ref.terminated()).kind is ExitKind.FAIL
-
-        back = system.spawn(answers_and_back)
-        assert isinstance(await outcome(back.ask(KeyError("no"))), KeyError)
-        await back.ask("back")
-        back.tell(KeyError("no"))
-        assert (await back.terminated()).kind is ExitKind.FAIL
-
+async def test_a_behavior_declares_its_own_answers_and_those_of_the_class_hold_too(system: ActorSystem) -> None:
     def answers_and_back(ctx: Context, message: Any) -> Any:
         if isinstance(message, BaseException):
             if not ctx.env.get("never"):
@@ -256,7 +226,24 @@ def test_a_behavior_declares_its_own_answers_and_those_of_the_class_hold_too(pla
     def impatient(ctx: Context, message: Any) -> Any:
         raise message
 
-    play(program)
+    plain = system.spawn(Behaviors.receive(book, answers=(SoldOut,)), env={"count": []})
+    for _ in range(5):
+        with pytest.raises(SoldOut):
+            await plain.ask(SoldOut("no"))
+    assert await plain.ask("x") == 1
+    ref = system.spawn(Booking, env={"count": []})
+    await ref.ask(lambda ctx: ctx.become(Behaviors.receive(book, answers=(KeyError,))))
+    for cause in (SoldOut("no"), KeyError("no"), ValueError("no")):
+        assert await outcome(ref.ask(cause)) is cause
+    await ref.ask("x")
+    assert system.ledger(ref).refused == 3
+    ref.tell(LookupError("no"))
+    assert (await ref.terminated()).kind is ExitKind.FAIL
+    back = system.spawn(answers_and_back)
+    assert isinstance(await outcome(back.ask(KeyError("no"))), KeyError)
+    await back.ask("back")
+    back.tell(KeyError("no"))
+    assert (await back.terminated()).kind is ExitKind.FAIL
 
 
 class InHooks(Booking):
@@ -355,17 +342,15 @@ def test_what_cannot_be_an_answer_is_refused_when_the_class_is_made(given: Any, 
         ActorSystem().spawn(wrong)
 
 
-def test_the_limit_that_ends_an_actor_is_one_error_that_says_what_to_set(play: Play, caplog: Caplog) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Booking, name="booking", supervision=Supervision(max_restarts=2, within=5.0))
-        for _ in range(3):
-            ref.tell(BAD)
-            await clock.advance(1.0)
-        assert not ref.is_alive
-
-    play(program, clock=clock)
+async def test_the_limit_that_ends_an_actor_is_one_error_that_says_what_to_set(
+    system: ActorSystem, clock: ManualClock, caplog: Caplog
+) -> None:
+    ref = system.spawn(Booking, name="booking", supervision=Supervision(max_restarts=2, within=5.0))
+    for _ in range(3):
+        ref.tell(BAD)
+        await clock.advance(1.0)
+    assert not ref.is_alive
+    await system.shutdown()
     last = [record for record in errors(caplog) if "more than" in record.getMessage()]
     assert last == errors(caplog)[-1:]
     text = last[0].getMessage()
@@ -382,18 +367,15 @@ def test_the_limit_that_ends_an_actor_is_one_error_that_says_what_to_set(play: P
 
 
 @pytest.mark.parametrize("how", ["function", "start", "escalates"])
-def test_the_remedy_is_one_that_helps(play: Play, how: str, caplog: Caplog) -> None:
+async def test_the_remedy_is_one_that_helps(system: ActorSystem, how: str, caplog: Caplog) -> None:
     on_limit = Directive.ESCALATE if how == "escalates" else Directive.STOP
-
-    async def program(system: ActorSystem) -> None:
-        limit = Supervision(max_restarts=0, on_limit=on_limit)
-        above = system.spawn(Booking)
-        kind: Any = {"function": book, "start": InHooks}.get(how, Booking)
-        ref = system.spawn(kind, supervision=limit, parent=above, env={"count": []})
-        ref.tell(BAD)
-        await ref.terminated()
-
-    play(program)
+    limit = Supervision(max_restarts=0, on_limit=on_limit)
+    above = system.spawn(Booking)
+    kind: Any = {"function": book, "start": InHooks}.get(how, Booking)
+    ref = system.spawn(kind, supervision=limit, parent=above, env={"count": []})
+    ref.tell(BAD)
+    await ref.terminated()
+    await system.shutdown()
     text = errors(caplog)[0].getMessage()
     assert ("declare it in Behaviors.receive(): `answers = (RuntimeError,)`" in text) is (how == "function")
     assert ("declare it" in text) is (how != "start")

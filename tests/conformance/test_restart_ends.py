@@ -62,37 +62,36 @@ async def end(system: ActorSystem, ref: Ref, how: str) -> asyncio.Future[Any]:
 
 @every_phoenix
 @every_end
-def test_an_end_during_the_backoff_ends_the_waiting_restart(play: Play, kind: Any, how: str) -> None:
+@pytest.mark.config(history=True)
+async def test_an_end_during_the_backoff_ends_the_waiting_restart(
+    system: ActorSystem, clock: ManualClock, kind: Any, how: str
+) -> None:
     # decision 015, case 59
-    clock = ManualClock()
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        parent = system.spawn(Plain)
-        ref = system.spawn(kind, book, parent=parent, supervision=slow(60.0))
-        await probe.watch(ref)
-        ref.tell(BAD)
-        asked = ref.ask("queued", timeout=None)
-        await clock.advance(1.0)
-        book.take()
-        done = await end(system, ref, how)
-        if how == "shutdown":
-            await done  # at once: nothing has to be waited for
-        reason = await ended(system, ref)
-        if how in KINDS:
-            assert reason.kind is KINDS[how]
-        assert book.take() == []  # the old instance is gone already, and has had its post_stop
-        assert isinstance(await outcome(asked), ActorTerminated)
-        if how != "shutdown":
-            await done
-            await probe.expect_terminated(ref)
-            await clock.advance(100.0)
-            await probe.expect_no()
-        assert book.lives == 1
-        assert_is_a_life(ref.history, killed=how == "kill")
-
-    system = play(program, clock=clock, history=True)
+    probe = TestProbe(system)
+    parent = system.spawn(Plain)
+    ref = system.spawn(kind, book, parent=parent, supervision=slow(60.0))
+    await probe.watch(ref)
+    ref.tell(BAD)
+    asked = ref.ask("queued", timeout=None)
+    await clock.advance(1.0)
+    book.take()
+    done = await end(system, ref, how)
+    if how == "shutdown":
+        await done  # at once: nothing has to be waited for
+    reason = await ended(system, ref)
+    if how in KINDS:
+        assert reason.kind is KINDS[how]
+    assert book.take() == []  # the old instance is gone already, and has had its post_stop
+    assert isinstance(await outcome(asked), ActorTerminated)
+    if how != "shutdown":
+        await done
+        await probe.expect_terminated(ref)
+        await clock.advance(100.0)
+        await probe.expect_no()
+    assert book.lives == 1
+    assert_is_a_life(ref.history, killed=how == "kill")
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -40,9 +40,6 @@ from tests.conformance.incarnations import (
     turns,
 )
 from tests.conformance.lives import ended
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 @every_phoenix
@@ -195,34 +192,34 @@ async def test_a_reply_that_a_supervisors_child_owes_fails_when_it_comes_back(sy
 
 
 @every_phoenix
-def test_watches_survive_in_both_directions_and_so_do_monitors_of_it(play: Play, kind: Any) -> None:  # case 17, 014
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_watches_survive_in_both_directions_and_so_do_monitors_of_it(
+    system: ActorSystem, kind: Any
+) -> None:  # case 17, 014
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(kind, book)
-        other_book = Book()
-        other, holder = system.spawn(Phoenix, Book()), system.spawn(Phoenix, other_book)
-        await probe.watch(ref)
-        mref = await holder.ask(lambda me: me.ctx.monitor(ref))
-        await ref.ask(lambda me: me.ctx.watch(other))
-        for _ in range(3):
-            ref.tell(BAD)
-        ref.restart()
-        assert await ref.ask(lambda me: me.number) == 5
-        await probe.expect_no()
-        assert other_book.heard == []
-        other.restart()
-        await other.ask("still there")
-        await system.settle()
-        assert book.heard == []
-        ref.tell(lambda _: Behaviors.stopped)
-        await probe.expect_terminated(ref)
-        await system.settle()
-        down = [heard for heard in other_book.heard if isinstance(heard, Down)]
-        assert [(one.mref, one.ref) for one in down] == [(mref, ref)]
-
-    play(program, supervision=AT_ONCE)
+    probe = TestProbe(system)
+    ref = system.spawn(kind, book)
+    other_book = Book()
+    other, holder = system.spawn(Phoenix, Book()), system.spawn(Phoenix, other_book)
+    await probe.watch(ref)
+    mref = await holder.ask(lambda me: me.ctx.monitor(ref))
+    await ref.ask(lambda me: me.ctx.watch(other))
+    for _ in range(3):
+        ref.tell(BAD)
+    ref.restart()
+    assert await ref.ask(lambda me: me.number) == 5
+    await probe.expect_no()
+    assert other_book.heard == []
+    other.restart()
+    await other.ask("still there")
+    await system.settle()
+    assert book.heard == []
+    ref.tell(lambda _: Behaviors.stopped)
+    await probe.expect_terminated(ref)
+    await system.settle()
+    down = [heard for heard in other_book.heard if isinstance(heard, Down)]
+    assert [(one.mref, one.ref) for one in down] == [(mref, ref)]
+    await system.shutdown()
     assert book.heard == []
 
 

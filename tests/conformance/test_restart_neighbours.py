@@ -53,14 +53,12 @@ def records(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @every_phoenix
-def test_a_failed_start_that_a_parent_resumes_waits_counts_and_comes_to_an_end(
-    play: Play, kind: Any, caplog: pytest.LogCaptureFixture
+async def test_a_failed_start_that_a_parent_resumes_waits_counts_and_comes_to_an_end(
+    system: ActorSystem, clock: ManualClock, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:  # M7, cases 30 and 41
-    clock = ManualClock()
     book = Book(pre_start=raises(BAD))
     up = Supervision(Directive.ESCALATE, max_restarts=3, within=5.0, backoff=Backoff(min=1.0, max=1.0))
-
-    async def program(system: ActorSystem) -> None:
+    with caplog.at_level(logging.INFO, logger="greenroom"):
         parent: Ref = system.spawn(Plain, supervision=RESUME)
         ref: Ref = system.spawn(kind, book, parent=parent, supervision=up)
         await soon(system, clock.advance(0.0))
@@ -75,9 +73,7 @@ def test_a_failed_start_that_a_parent_resumes_waits_counts_and_comes_to_an_end(
         assert book.lives == 4
         assert await soon(system, parent.ask("there", timeout=None)) == "there"
         assert system.snapshot().timers == 0
-
-    with caplog.at_level(logging.INFO, logger="greenroom"):
-        play(program, clock=clock)
+        await system.shutdown()
     assert len(records(caplog)) <= 20
 
 
@@ -96,13 +92,11 @@ async def test_a_start_that_fails_once_and_is_resumed_above_is_no_end(
     assert (book.lives, ref.state, book.heard) == (2, State.RUNNING, ["queued"])
 
 
-def test_a_limit_that_is_handed_up_to_a_parent_that_resumes_is_kept_all_the_same(
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_limit_that_is_handed_up_to_a_parent_that_resumes_is_kept_all_the_same(
+    system: ActorSystem, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:  # M7, cases 30 and 41
-    clock = ManualClock()
     book = Book(pre_start=raises(BAD))
-
-    async def program(system: ActorSystem) -> None:
+    with caplog.at_level(logging.INFO, logger="greenroom"):
         supervision = Supervision(Directive.RESUME, on_limit=Directive.ESCALATE)
         parent: Ref = system.spawn(Plain, supervision=supervision)
         ref: Ref = await parent.ask(lambda ctx: ctx.spawn(Phoenix, book))  # it has its parent's
@@ -110,9 +104,7 @@ def test_a_limit_that_is_handed_up_to_a_parent_that_resumes_is_kept_all_the_same
         assert (await ended(system, ref)).cause is BAD
         assert book.lives == 4
         assert runs(parent)
-
-    with caplog.at_level(logging.INFO, logger="greenroom"):
-        play(program, clock=clock)
+        await system.shutdown()
     assert len(records(caplog)) <= 20
 
 

@@ -37,68 +37,61 @@ STOP_TIMEOUT = 3.0
 
 
 @pytest.mark.parametrize("supervised", [False, True], ids=["plain", "by a supervisor"])
-def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_restart(
-    play: Play, supervised: bool
+@pytest.mark.config(clock=MonotonicClock())
+async def test_settle_waits_for_what_is_queued_behind_a_restart_and_for_no_other_restart(
+    play: Play, system: ActorSystem, supervised: bool
 ) -> None:  # M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        resting: Ref = system.spawn(Phoenix, Book(), supervision=slow(60.0))
-        resting.tell(BAD)
-        ref: Ref
-        if supervised:
-            child = ChildSpec("a", Phoenix, (book,), backoff=Backoff(min=0.02, max=0.02))
-            ref = await child_of(await supervise(system, [child], intensity=None), "a")
-        else:
-            ref = system.spawn(Phoenix, book, supervision=slow(0.02, max_restarts=None))
-        for message in ("first", BAD, "second", BAD, "third"):
-            ref.tell(message)
-        await system.settle()
-        assert book.heard == ["first", "second", "third"]
-        assert (book.lives, ref.state, resting.state) == (3, State.RUNNING, State.RESTARTING)
-        if play.backend != "spread":  # to look at another loop takes time
-            await system.settle(timeout=0.0)
-        assert system.ledger().queued == 0
-
-    play(program, clock=MonotonicClock())
+    resting: Ref = system.spawn(Phoenix, Book(), supervision=slow(60.0))
+    resting.tell(BAD)
+    ref: Ref
+    if supervised:
+        child = ChildSpec("a", Phoenix, (book,), backoff=Backoff(min=0.02, max=0.02))
+        ref = await child_of(await supervise(system, [child], intensity=None), "a")
+    else:
+        ref = system.spawn(Phoenix, book, supervision=slow(0.02, max_restarts=None))
+    for message in ("first", BAD, "second", BAD, "third"):
+        ref.tell(message)
+    await system.settle()
+    assert book.heard == ["first", "second", "third"]
+    assert (book.lives, ref.state, resting.state) == (3, State.RUNNING, State.RESTARTING)
+    if play.backend != "spread":  # to look at another loop takes time
+        await system.settle(timeout=0.0)
+    assert system.ledger().queued == 0
 
 
-def test_settle_that_waits_too_long_for_a_restart_says_whose(play: Play) -> None:  # M6
-    async def program(system: ActorSystem) -> None:
-        system.spawn(Phoenix, Book(), name="idle", supervision=slow(60.0)).tell(BAD)
-        await system.settle()
-        ref: Ref = system.spawn(Phoenix, Book(), name="slow", supervision=slow(60.0))
-        ref.tell(BAD)
-        ref.tell("queued")
-        with pytest.raises(SettleTimeout) as caught:
-            await system.settle(timeout=0.05)
-        assert "/slow" in str(caught.value)
-        assert "/slow" in caught.value.busy
-        assert "/idle" not in caught.value.busy
-        ref.restart()
-        await system.settle()
-        assert runs(ref)
-
-    play(program, clock=MonotonicClock())
+@pytest.mark.config(clock=MonotonicClock())
+async def test_settle_that_waits_too_long_for_a_restart_says_whose(system: ActorSystem) -> None:  # M6
+    system.spawn(Phoenix, Book(), name="idle", supervision=slow(60.0)).tell(BAD)
+    await system.settle()
+    ref: Ref = system.spawn(Phoenix, Book(), name="slow", supervision=slow(60.0))
+    ref.tell(BAD)
+    ref.tell("queued")
+    with pytest.raises(SettleTimeout) as caught:
+        await system.settle(timeout=0.05)
+    assert "/slow" in str(caught.value)
+    assert "/slow" in caught.value.busy
+    assert "/idle" not in caught.value.busy
+    ref.restart()
+    await system.settle()
+    assert runs(ref)
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "restart"])
-def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_comes_sooner(
-    play: Play, how: str
+@pytest.mark.config(clock=MonotonicClock())
+async def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_comes_sooner(
+    system: ActorSystem, how: str
 ) -> None:  # M6
-    async def program(system: ActorSystem) -> None:
-        ref: Ref = system.spawn(Phoenix, Book(), supervision=slow(60.0))
-        ref.tell(BAD)
-        ref.tell("queued")
-        settling = asyncio.ensure_future(system.settle())
-        await until(lambda: ref.state is State.RESTARTING)
-        await turns(20)
-        assert not settling.done()
-        getattr(ref, how)()
-        await soon(system, settling)
-        assert ref.state is (State.RUNNING if how == "restart" else State.TERMINATED)
-
-    play(program, clock=MonotonicClock())
+    ref: Ref = system.spawn(Phoenix, Book(), supervision=slow(60.0))
+    ref.tell(BAD)
+    ref.tell("queued")
+    settling = asyncio.ensure_future(system.settle())
+    await until(lambda: ref.state is State.RESTARTING)
+    await turns(20)
+    assert not settling.done()
+    getattr(ref, how)()
+    await soon(system, settling)
+    assert ref.state is (State.RUNNING if how == "restart" else State.TERMINATED)
 
 
 async def test_settle_does_not_wait_for_a_clock_that_stands_still(
@@ -220,11 +213,11 @@ async def test_what_is_no_exception_reaches_an_asker_wrapped_and_as_an_end_only_
     assert await soon(system, ref.ask(lambda me: me.number, timeout=None)) == 2
 
 
-def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_restart_was_asked_for_too(
-    play: Play,
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT)
+async def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_restart_was_asked_for_too(
+    system: ActorSystem,
+    clock: ManualClock,
 ) -> None:  # M5, M6, case 57
-    clock = ManualClock()
-
     async def broken_off(system: ActorSystem, *orders: str) -> tuple[Ref, Any]:
         ref: Ref = system.spawn(AsyncPhoenix, Book())
         gate = Gate()
@@ -235,41 +228,37 @@ def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_restart_w
         await clock.advance(STOP_TIMEOUT + 2.0)
         return ref, await soon(system, outcome(asked))
 
-    async def program(system: ActorSystem) -> None:
-        ref, error = await broken_off(system, "stop")
-        assert isinstance(error, ActorTerminated), error
-        assert (await ended(system, ref)).kind is ExitKind.KILLED
-        ref, error = await broken_off(system, "restart")
-        assert isinstance(error, errors.HandlerBroken), error
-        assert runs(ref)
-        ref, error = await broken_off(system, "stop", "restart")
-        assert isinstance(error, ActorTerminated), error
-        assert (await ended(system, ref)).kind is ExitKind.KILLED
-
-    play(program, clock=clock, stop_timeout=STOP_TIMEOUT)
+    ref, error = await broken_off(system, "stop")
+    assert isinstance(error, ActorTerminated), error
+    assert (await ended(system, ref)).kind is ExitKind.KILLED
+    ref, error = await broken_off(system, "restart")
+    assert isinstance(error, errors.HandlerBroken), error
+    assert runs(ref)
+    ref, error = await broken_off(system, "stop", "restart")
+    assert isinstance(error, ActorTerminated), error
+    assert (await ended(system, ref)).kind is ExitKind.KILLED
 
 
-def test_only_those_are_reported_as_forced_whose_end_was(play: Play) -> None:  # M11, M6, case 57
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=STOP_TIMEOUT, supervision=Supervision(max_restarts=None))
+async def test_only_those_are_reported_as_forced_whose_end_was(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M11, M6, case 57
+    async def break_off(ref: Ref, order: str) -> None:
+        gate = Gate()
+        asked = ref.ask(gate.wait, timeout=None)
+        await gate.entered.wait()
+        getattr(ref, order)()
+        await clock.advance(STOP_TIMEOUT + 2.0)
+        assert gate.cancelled == 1
+        assert isinstance(await soon(system, outcome(asked)), Exception)
 
-    async def program(system: ActorSystem) -> None:
-        async def break_off(ref: Ref, order: str) -> None:
-            gate = Gate()
-            asked = ref.ask(gate.wait, timeout=None)
-            await gate.entered.wait()
-            getattr(ref, order)()
-            await clock.advance(STOP_TIMEOUT + 2.0)
-            assert gate.cancelled == 1
-            assert isinstance(await soon(system, outcome(asked)), Exception)
-
-        gentle, forced, both = (system.spawn(AsyncPhoenix, Book(), name=name) for name in ("gentle", "forced", "both"))
-        await break_off(gentle, "restart")
-        await break_off(forced, "stop")
-        await break_off(both, "restart")
-        await break_off(both, "stop")
-        assert [runs(ref) for ref in (gentle, forced, both)] == [True, False, False]
-        assert await soon(system, gentle.ask("there", timeout=None)) == "there"
-
-    system = play(program, clock=clock, stop_timeout=STOP_TIMEOUT, supervision=Supervision(max_restarts=None))
+    gentle, forced, both = (system.spawn(AsyncPhoenix, Book(), name=name) for name in ("gentle", "forced", "both"))
+    await break_off(gentle, "restart")
+    await break_off(forced, "stop")
+    await break_off(both, "restart")
+    await break_off(both, "stop")
+    assert [runs(ref) for ref in (gentle, forced, both)] == [True, False, False]
+    assert await soon(system, gentle.ask("there", timeout=None)) == "there"
+    await system.shutdown()
     assert system.report is not None
     assert sorted(system.report.forced) == ["/both", "/forced"]

@@ -51,63 +51,60 @@ async def resume_in_hand(system: ActorSystem, clock: ManualClock) -> tuple[Ref, 
     return ref, child
 
 
-def test_the_deadline_of_a_failure_that_was_resumed_breaks_off_no_later_handler(play: Play) -> None:  # M7, M5
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref, _ = await resume_in_hand(system, clock)
-        await clock.advance(2.0)
-        gate = Gate()
-        asked = ref.ask(gate.wait, timeout=None)
-        await gate.entered.wait()
-        await clock.advance(20.0)
-        assert gate.cancelled == 0
-        gate.opened.set()
-        assert await soon(system, asked) is None
-        assert ref.state is State.RUNNING
-
-    system = play(program, clock=clock, stop_timeout=3.0)
+@pytest.mark.config(stop_timeout=3.0)
+async def test_the_deadline_of_a_failure_that_was_resumed_breaks_off_no_later_handler(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7, M5
+    ref, _ = await resume_in_hand(system, clock)
+    await clock.advance(2.0)
+    gate = Gate()
+    asked = ref.ask(gate.wait, timeout=None)
+    await gate.entered.wait()
+    await clock.advance(20.0)
+    assert gate.cancelled == 0
+    gate.opened.set()
+    assert await soon(system, asked) is None
+    assert ref.state is State.RUNNING
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
 
-def test_the_deadline_of_a_failure_that_was_resumed_kills_no_child(play: Play) -> None:  # M7, M5
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        ref, child = await resume_in_hand(system, clock)
-        await clock.advance(20.0)
-        assert child.is_alive
-        assert await soon(system, child.ask("there", timeout=None)) == "there"
-        assert await soon(system, ref.ask("there", timeout=None)) == "there"
-
-    system = play(program, clock=clock, stop_timeout=3.0)
+@pytest.mark.config(stop_timeout=3.0)
+async def test_the_deadline_of_a_failure_that_was_resumed_kills_no_child(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7, M5
+    ref, child = await resume_in_hand(system, clock)
+    await clock.advance(20.0)
+    assert child.is_alive
+    assert await soon(system, child.ask("there", timeout=None)) == "there"
+    assert await soon(system, ref.ask("there", timeout=None)) == "there"
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
 
-def test_the_deadline_of_an_escalation_that_a_parent_is_resumed_after_kills_no_sibling(play: Play) -> None:  # M7, M5
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        book = Book()
-        parent: Ref = system.spawn(AsyncPhoenix, book, supervision=Supervision(Directive.RESUME))
-        one: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
-        other: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
-        gate = Gate()
-        asked = parent.ask(gate.wait, timeout=None)
-        await gate.entered.wait()
-        one.tell(BAD)
-        await clock.advance(0.0)
-        one.stop()
-        await ended(system, one)
-        gate.opened.set()
-        await soon(system, asked)
-        await clock.advance(20.0)
-        assert (parent.state, other.is_alive, book.lives) == (State.RUNNING, True, 1)
-        assert await soon(system, other.ask("there", timeout=None)) == "there"
-
-    system = play(program, clock=clock, stop_timeout=3.0)
+@pytest.mark.config(stop_timeout=3.0)
+async def test_the_deadline_of_an_escalation_that_a_parent_is_resumed_after_kills_no_sibling(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M7, M5
+    book = Book()
+    parent: Ref = system.spawn(AsyncPhoenix, book, supervision=Supervision(Directive.RESUME))
+    one: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
+    other: Ref = system.spawn(Bird, Book(), parent=parent, supervision=UP)
+    gate = Gate()
+    asked = parent.ask(gate.wait, timeout=None)
+    await gate.entered.wait()
+    one.tell(BAD)
+    await clock.advance(0.0)
+    one.stop()
+    await ended(system, one)
+    gate.opened.set()
+    await soon(system, asked)
+    await clock.advance(20.0)
+    assert (parent.state, other.is_alive, book.lives) == (State.RUNNING, True, 1)
+    assert await soon(system, other.ask("there", timeout=None)) == "there"
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 

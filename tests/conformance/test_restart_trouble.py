@@ -53,12 +53,12 @@ COMING = ["init 2", "pre_start 2", "restore 2", "post_restart 2", "post_start 2"
 @every_phoenix
 @every_error
 @pytest.mark.parametrize("hook", LEAVING)
-def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
-    play: Play, kind: Any, hook: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
+@pytest.mark.config(supervision=AT_ONCE, history=True)
+async def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
+    system: ActorSystem, kind: Any, hook: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:  # case 48, M3, M6
     book = Book(**{hook: raises(error("in a hook"))})
-
-    async def program(system: ActorSystem) -> None:
+    with caplog.at_level(logging.WARNING, logger="greenroom"):
         probe = TestProbe(system)
         ref = system.spawn(kind, book)
         await probe.watch(ref)
@@ -71,9 +71,7 @@ def test_a_hook_that_raises_while_it_leaves_is_logged_and_the_restart_goes_on(
         assert not child.is_alive
         assert_legal(ref.history)
         await probe.expect_no()
-
-    with caplog.at_level(logging.WARNING, logger="greenroom"):
-        play(program, supervision=AT_ONCE, history=True)
+        await system.shutdown()
     assert any(hook.split()[0] in record.getMessage() for record in caplog.records)
 
 
@@ -243,27 +241,26 @@ async def test_a_hook_of_the_old_instance_that_hangs_does_not_hold_up_its_succes
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancellable", "stubborn"])
-def test_a_child_that_does_not_stop_is_forced_and_the_restart_goes_on(play: Play, stubborn: bool) -> None:  # M5, M6
-    clock = ManualClock()
+@pytest.mark.config(stop_timeout=3.0, supervision=AT_ONCE)
+async def test_a_child_that_does_not_stop_is_forced_and_the_restart_goes_on(
+    system: ActorSystem, clock: ManualClock, stubborn: bool
+) -> None:  # M5, M6
     book = Book()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate(stubborn)
-        ref = system.spawn(Phoenix, book, name="one")
-        child = await ref.ask(lambda me: me.ctx.spawn(AsyncPhoenix, Book(), name="deaf"))
-        child.tell(gate.wait)
-        await clock.advance(0.0)
-        ref.tell(BAD)
-        ref.tell("queued")
-        await clock.advance(2.5)
-        assert book.lives == 1
-        await clock.advance(10.0)
-        assert not child.is_alive
-        assert gate.cancelled >= 1
-        assert book.heard == ["queued"]
-        gate.opened.set()
-
-    system = play(program, clock=clock, stop_timeout=3.0, supervision=AT_ONCE)
+    gate = Gate(stubborn)
+    ref = system.spawn(Phoenix, book, name="one")
+    child = await ref.ask(lambda me: me.ctx.spawn(AsyncPhoenix, Book(), name="deaf"))
+    child.tell(gate.wait)
+    await clock.advance(0.0)
+    ref.tell(BAD)
+    ref.tell("queued")
+    await clock.advance(2.5)
+    assert book.lives == 1
+    await clock.advance(10.0)
+    assert not child.is_alive
+    assert gate.cancelled >= 1
+    assert book.heard == ["queued"]
+    gate.opened.set()
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ("/one/deaf",)
 

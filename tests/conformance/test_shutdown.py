@@ -50,22 +50,19 @@ class Counter:
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync, Hooked, HookedAsync])
-def test_a_shutdown_stops_every_actor_and_says_how_many(play: Play, kind: Any) -> None:  # M11
+@pytest.mark.config(history=True)
+async def test_a_shutdown_stops_every_actor_and_says_how_many(system: ActorSystem, kind: Any) -> None:  # M11
     counter = Counter()
-
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(counter)
-        assert system.phase == "running"
-        refs = [system.spawn(kind) for _ in range(10)]
-        children = [system.spawn(kind, parent=ref) for ref in refs]
-        await system.settle()
-        assert system.report is None
-        await system.shutdown()
-        for ref in refs + children:
-            assert (await ref.terminated()).kind is ExitKind.SHUTDOWN
-            assert_is_a_life(ref.history)
-
-    system = play(program, history=True)
+    system.observers.add(counter)
+    assert system.phase == "running"
+    refs = [system.spawn(kind) for _ in range(10)]
+    children = [system.spawn(kind, parent=ref) for ref in refs]
+    await system.settle()
+    assert system.report is None
+    await system.shutdown()
+    for ref in refs + children:
+        assert (await ref.terminated()).kind is ExitKind.SHUTDOWN
+        assert_is_a_life(ref.history)
     assert_ended_once(system, 20)
     counter.expect(20)
     assert counter.started == 20
@@ -94,31 +91,31 @@ async def ask_for_it_late(ctx: Context) -> str:
 
 
 @pytest.mark.parametrize("act", [ask_for_it_sync, ask_for_it_async, ask_for_it_late])
-def test_a_handler_may_ask_for_the_shutdown(play: Play, act: Callable[[Context], Any]) -> None:  # case 59
+async def test_a_handler_may_ask_for_the_shutdown(
+    system: ActorSystem, act: Callable[[Context], Any]
+) -> None:  # case 59
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(HookedAsync, log)
-        ref.tell("before")
-        asked = ref.ask(act, timeout=None)
-        assert await asked == "asked"  # what is in hand comes to its end
-        await system.stopped()
-
-    assert_ended_once(play(program), 1)
+    ref = system.spawn(HookedAsync, log)
+    ref.tell("before")
+    asked = ref.ask(act, timeout=None)
+    assert await asked == "asked"  # what is in hand comes to its end
+    await system.stopped()
+    assert_ended_once(system, 1)
     assert log[-2:] == ["pre_stop", "post_stop"]
 
 
 @pytest.mark.parametrize("hook", ["pre_start", "post_start", "pre_stop", "post_stop"])
 @pytest.mark.parametrize("act", [ask_for_it_sync, ask_for_it_async])
-def test_a_hook_may_ask_for_the_shutdown(play: Play, hook: str, act: Callable[[Context], Any]) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(HookedAsync, None, **{hook: act})
-        if "stop" in hook:
-            ref.stop()
-        await system.stopped()
-        assert_is_a_life(ref.history)
-
-    assert_ended_once(play(program, history=True), 1)
+@pytest.mark.config(history=True)
+async def test_a_hook_may_ask_for_the_shutdown(
+    system: ActorSystem, hook: str, act: Callable[[Context], Any]
+) -> None:  # case 59
+    ref = system.spawn(HookedAsync, None, **{hook: act})
+    if "stop" in hook:
+        ref.stop()
+    await system.stopped()
+    assert_is_a_life(ref.history)
+    assert_ended_once(system, 1)
 
 
 async def test_an_actor_cannot_wait_for_its_own_system(system: ActorSystem) -> None:  # case 59
@@ -126,64 +123,58 @@ async def test_an_actor_cannot_wait_for_its_own_system(system: ActorSystem) -> N
         await system.spawn(HookedAsync).ask(lambda ctx: ctx.system.stopped())
 
 
-def test_a_shutdown_asked_for_many_times_happens_once(play: Play) -> None:  # case 59
+async def test_a_shutdown_asked_for_many_times_happens_once(system: ActorSystem) -> None:  # case 59
     counter = Counter()
-
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(counter)
-        for _ in range(5):
-            system.spawn(HookedAsync)
-        system.stop()
-        await asyncio.gather(*(system.shutdown() for _ in range(5)), system.stopped())
-        report = system.report
-        await system.shutdown()
-        system.stop()
-        await system.stopped()
-        assert system.report is report
-
-    assert_ended_once(play(program), 5)
+    system.observers.add(counter)
+    for _ in range(5):
+        system.spawn(HookedAsync)
+    system.stop()
+    await asyncio.gather(*(system.shutdown() for _ in range(5)), system.stopped())
+    report = system.report
+    await system.shutdown()
+    system.stop()
+    await system.stopped()
+    assert system.report is report
+    assert_ended_once(system, 5)
     counter.expect(5)
 
 
 @pytest.mark.real
-def test_a_shutdown_may_be_asked_for_by_many_threads(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        for _ in range(5):
-            system.spawn(HookedAsync)
-        await system.settle()
-        barrier = threading.Barrier(4)
+async def test_a_shutdown_may_be_asked_for_by_many_threads(system: ActorSystem) -> None:  # case 59
+    for _ in range(5):
+        system.spawn(HookedAsync)
+    await system.settle()
+    barrier = threading.Barrier(4)
 
-        def shut_down() -> None:
-            barrier.wait(PATIENCE)
-            asyncio.run(system.shutdown())
-            system.stop()
-            asyncio.run(system.stopped())
+    def shut_down() -> None:
+        barrier.wait(PATIENCE)
+        asyncio.run(system.shutdown())
+        system.stop()
+        asyncio.run(system.stopped())
 
-        await asyncio.gather(*(asyncio.to_thread(shut_down) for _ in range(4)))
-        assert system.phase == "stopped"
+    await asyncio.gather(*(asyncio.to_thread(shut_down) for _ in range(4)))
+    assert system.phase == "stopped"
+    await system.shutdown()
+    assert_ended_once(system, 5)
 
-    assert_ended_once(play(program), 5)
 
-
-def test_a_shutdown_may_be_given_up_and_goes_on_all_the_same(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
-        await system.settle()
-        waiting = asyncio.ensure_future(system.shutdown())
-        await turns(5)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert system.phase == "stopping"
-        gate.set_result(None)
-        await system.stopped()
-
-    assert_ended_once(play(program), 1)
+async def test_a_shutdown_may_be_given_up_and_goes_on_all_the_same(system: ActorSystem) -> None:  # case 59
+    gate = Gate()
+    system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
+    await system.settle()
+    waiting = asyncio.ensure_future(system.shutdown())
+    await turns(5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert system.phase == "stopping"
+    gate.set_result(None)
+    await system.stopped()
+    assert_ended_once(system, 1)
 
 
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
-def test_nothing_can_be_spawned_while_a_system_stops(play: Play, hook: str) -> None:  # case 59, M11
+async def test_nothing_can_be_spawned_while_a_system_stops(system: ActorSystem, hook: str) -> None:  # case 59, M11
     raised: list[BaseException] = []
 
     def spawn(ctx: Context) -> None:
@@ -193,11 +184,10 @@ def test_nothing_can_be_spawned_while_a_system_stops(play: Play, hook: str) -> N
             except SystemStopped as exc:
                 raised.append(exc)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hooked, None, **{hook: spawn})
-        await ref.started()
-
-    assert_ended_once(play(program), 1)
+    ref = system.spawn(Hooked, None, **{hook: spawn})
+    await ref.started()
+    await system.shutdown()
+    assert_ended_once(system, 1)
     assert [type(exc).code for exc in raised] == ["system_stopped"] * 2  # type: ignore[attr-defined]
 
 
@@ -275,12 +265,9 @@ def test_a_system_may_be_shut_down_before_it_has_begun(play: Play) -> None:  # c
     assert ran == []
 
 
-def test_an_empty_system_shuts_down(play: Play) -> None:  # case 59
-    async def program(system: ActorSystem) -> None:
-        await system.shutdown()
-
-    assert_ended_once(play(program), 0)
-    assert_ended_once(play(lambda system: asyncio.sleep(0)), 0)
+@pytest.mark.parametrize("how", [ActorSystem.shutdown, lambda system: asyncio.sleep(0)], ids=["asked", "at the end"])
+def test_an_empty_system_shuts_down(play: Play, how: Any) -> None:  # case 59
+    assert_ended_once(play(how), 0)
 
 
 def test_close_is_for_programs_without_asyncio() -> None:  # M11
@@ -297,13 +284,11 @@ def test_close_is_for_programs_without_asyncio() -> None:  # M11
         system.spawn(Plain)
 
 
-def test_the_log_has_the_totals(play: Play, caplog: pytest.LogCaptureFixture) -> None:  # M11
-    async def program(system: ActorSystem) -> None:
+async def test_the_log_has_the_totals(system: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:  # M11
+    with caplog.at_level(logging.INFO, logger="greenroom"):
         for _ in range(3):
             system.spawn(Plain)
-
-    with caplog.at_level(logging.INFO, logger="greenroom"):
-        play(program)
+        await system.shutdown()
     last = caplog.records[-1]
     assert last.levelno == logging.INFO
     assert "3 actors started, 3 terminated, 0 forced" in last.getMessage()
@@ -317,20 +302,16 @@ async def test_a_shutdown_needs_a_sensible_timeout(system: ActorSystem, timeout:
     assert await system.spawn(Plain).ask("still there") == "still there"
 
 
-def test_time_spent_stopping_is_the_clocks(play: Play) -> None:  # M11
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
-        await system.settle()
-        waiting = asyncio.ensure_future(system.shutdown())
-        await turns(5)
-        await clock.advance(2.5)
-        assert not waiting.done()
-        gate.set_result(None)
-        await waiting
-
-    system = play(program, clock=clock)
+async def test_time_spent_stopping_is_the_clocks(system: ActorSystem, clock: ManualClock) -> None:  # M11
+    gate = Gate()
+    system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
+    await system.settle()
+    waiting = asyncio.ensure_future(system.shutdown())
+    await turns(5)
+    await clock.advance(2.5)
+    assert not waiting.done()
+    gate.set_result(None)
+    await waiting
+    await system.shutdown()
     assert system.report is not None
     assert system.report.seconds == 2.5

@@ -90,15 +90,14 @@ def test_a_failing_root_ends_the_system_with_its_cause(play: Play, step: str) ->
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "behavior"])
-def test_the_system_ends_with_its_root(play: Play, end: str) -> None:  # M11, M14
-    async def program(system: ActorSystem) -> None:
-        assert system.root is not None
-        other = system.spawn(Hooked)
-        system.root.tell(lambda _: Behaviors.stopped) if end == "behavior" else getattr(system.root, end)()
-        await system.stopped()
-        assert (await other.terminated()).kind is ExitKind.SHUTDOWN
-
-    assert_ended_once(play(program, root=Hooked), 2)
+@pytest.mark.config(root=Hooked)
+async def test_the_system_ends_with_its_root(system: ActorSystem, end: str) -> None:  # M11, M14
+    assert system.root is not None
+    other = system.spawn(Hooked)
+    system.root.tell(lambda _: Behaviors.stopped) if end == "behavior" else getattr(system.root, end)()
+    await system.stopped()
+    assert (await other.terminated()).kind is ExitKind.SHUTDOWN
+    assert_ended_once(system, 2)
 
 
 def test_run_blocks_until_the_system_has_stopped_and_raises_its_failure() -> None:  # M11, J2

@@ -7,7 +7,7 @@ import gc
 import random
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from greenroom.testing import TestProbe
 from tests.gates import turns
 from tests.meta.owners import emptied
 from tests.meta.peers import Peer, connect
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 CONNECTIONS = 1000
 FRAMED = LengthPrefixed(2)
@@ -75,8 +72,8 @@ async def talk(peer: Peer, seed: int) -> int:
 @pytest.mark.real
 @pytest.mark.at_home
 @pytest.mark.parametrize("framing", [None, FRAMED], ids=["raw", "framed"])
-def test_a_thousand_connections_are_answered_and_cut_off_and_nothing_is_left(
-    play: Play, framing: Any
+async def test_a_thousand_connections_are_answered_and_cut_off_and_nothing_is_left(
+    system: ActorSystem, framing: Any
 ) -> None:  # case 68
     async def once(system: ActorSystem, connections: int) -> int:
         front = system.spawn(Front, handler=Echo, framing=framing)
@@ -90,14 +87,11 @@ def test_a_thousand_connections_are_answered_and_cut_off_and_nothing_is_left(
         assert system.actors() == []
         return sum(heard)
 
-    async def program(system: ActorSystem) -> None:
-        await once(system, 1)  # what is opened once, and kept, is open now
-        before = open_now()
-        assert await once(system, CONNECTIONS) > CONNECTIONS
-        while open_now() != before:  # asyncio closes sockets some turns later; the deadline of `play` bounds this
-            await turns(1)
-
-    play(program)
+    await once(system, 1)  # what is opened once, and kept, is open now
+    before = open_now()
+    assert await once(system, CONNECTIONS) > CONNECTIONS
+    while open_now() != before:  # asyncio closes sockets some turns later; the deadline of `play` bounds this
+        await turns(1)
 
 
 class Caller(Actor[Any, Any]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
 from tests.conformance.lives import HookedAsync, Plain, ended
 from tests.gates import Gate, standstill, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 PATIENCE = 120.0
 ENDS = ["stop", "kill", "fail", "itself"]
@@ -143,27 +140,24 @@ async def test_drain_drop_counts_what_it_drops(system: ActorSystem, how: str) ->
 
 
 @every_end
-def test_drain_redirect_hands_everything_on(play: Play, how: str) -> None:  # M10
+async def test_drain_redirect_hands_everything_on(system: ActorSystem, how: str) -> None:  # M10
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        target = system.spawn(lambda: Hearer(heard), name="target")
-        fixture = Fixture(system, Drain.REDIRECT(target))
-        await fixture.fill(how)
-        await fixture.end(how)
-        assert await fixture.replies() == ["target"] * 3
-        await system.settle()
-        ledger = assert_ledger_balanced(system, fixture.ref)
-        assert (ledger.redirected, ledger.dead_lettered, ledger.dropped) == (QUEUED, 0, 0)
-        theirs = assert_ledger_balanced(system, target)
-        assert (theirs.sent, theirs.handled) == (QUEUED, QUEUED)
-        assert system.dead_letters.count == 0
-        assert target.is_alive
-        told = {message: sender for message, sender in heard if sender is not None}
-        assert told == dict.fromkeys(fixture.told, fixture.sender)
-        assert [message for message, _ in heard][:2] == ["stash told", "stash asked"]
-
-    play(program)
+    target = system.spawn(lambda: Hearer(heard), name="target")
+    fixture = Fixture(system, Drain.REDIRECT(target))
+    await fixture.fill(how)
+    await fixture.end(how)
+    assert await fixture.replies() == ["target"] * 3
+    await system.settle()
+    ledger = assert_ledger_balanced(system, fixture.ref)
+    assert (ledger.redirected, ledger.dead_lettered, ledger.dropped) == (QUEUED, 0, 0)
+    theirs = assert_ledger_balanced(system, target)
+    assert (theirs.sent, theirs.handled) == (QUEUED, QUEUED)
+    assert system.dead_letters.count == 0
+    assert target.is_alive
+    told = {message: sender for message, sender in heard if sender is not None}
+    assert told == dict.fromkeys(fixture.told, fixture.sender)
+    assert [message for message, _ in heard][:2] == ["stash told", "stash asked"]
+    await system.shutdown()
     assert len(heard) == QUEUED
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from greenroom import ActorRef, ActorSystem, Context, ExitKind
 from greenroom.errors import GreenroomError
 from greenroom.testing import TestProbe
 from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, ended, every_kind
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 PATIENCE = 120.0
 ENDS = ["stop", "kill", "fail"]
@@ -103,25 +100,22 @@ async def test_an_actor_fails_with_exceptions_only(system: ActorSystem) -> None:
     assert await ref.ask("still there") == "still there"
 
 
-def test_stop_after_queued_acts_in_order(play: Play) -> None:  # M5: what is queued now, and nothing more
+async def test_stop_after_queued_acts_in_order(system: ActorSystem) -> None:  # M5: what is queued now, and nothing more
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hooked, log)
-        ref.tell(1)
-        ref.tell(2)
-        asked = ref.ask(3)
-        ref.stop(after_queued=True)
-        ref.tell(4)
-        late = ref.ask(5, timeout=None)
-        assert await asked == 3
-        with pytest.raises(GreenroomError):
-            await late
-        assert (await ended(system, ref)).kind is ExitKind.NORMAL
-        ledger = system.ledger(ref)
-        assert (ledger.handled, ledger.dead_lettered) == (3, 2)
-
-    play(program)
+    ref = system.spawn(Hooked, log)
+    ref.tell(1)
+    ref.tell(2)
+    asked = ref.ask(3)
+    ref.stop(after_queued=True)
+    ref.tell(4)
+    late = ref.ask(5, timeout=None)
+    assert await asked == 3
+    with pytest.raises(GreenroomError):
+        await late
+    assert (await ended(system, ref)).kind is ExitKind.NORMAL
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (3, 2)
+    await system.shutdown()
     assert log == ["pre_start", "post_start", "receive 1", "receive 2", "receive 3", "pre_stop", "post_stop"]
 
 

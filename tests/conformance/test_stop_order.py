@@ -99,24 +99,23 @@ TREES = [[], [[]], BUSHY, WIDE, chain(60)]
 @pytest.mark.parametrize("tree", TREES, ids=["alone", "one child", "bushy", "wide", "deep"])
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("node", [Node, AsyncNode], ids=["sync", "async"])
-def test_a_parent_ends_after_every_descendant(play: Play, node: Any, how: str, tree: list[Any]) -> None:  # case 56, M5
+async def test_a_parent_ends_after_every_descendant(
+    play: Play, system: ActorSystem, node: Any, how: str, tree: list[Any]
+) -> None:  # case 56, M5
     log: list[str] = []
     tree = tree[:150] if play.backend == "pinned" else tree  # each has a thread of its own
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(node, tree, log, name="top")
-        await probe.watch(ref)
-        await system.settle()
-        assert len(system.actors()) == size(tree) + 1
-        end(ref, how)
-        await ended(system, ref)
-        await probe.expect_terminated(ref)
-        assert system.actors() == [probe.ref]
-        assert len(log) == size(tree)
-        assert log[-1] == "/top"
-
-    system = play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(node, tree, log, name="top")
+    await probe.watch(ref)
+    await system.settle()
+    assert len(system.actors()) == size(tree) + 1
+    end(ref, how)
+    await ended(system, ref)
+    await probe.expect_terminated(ref)
+    assert system.actors() == [probe.ref]
+    assert len(log) == size(tree)
+    assert log[-1] == "/top"
+    await system.shutdown()
     assert_children_went_first(log)
     assert system.report is not None
     assert system.report.forced == ()
@@ -142,19 +141,16 @@ def test_any_tree_ends_from_its_leaves_up(tree: list[Any], node: Any, how: str) 
     assert_children_went_first(log)
 
 
-def test_a_long_chain_of_actors_does_not_exhaust_the_stack(play: Play) -> None:  # M5
+async def test_a_long_chain_of_actors_does_not_exhaust_the_stack(play: Play, system: ActorSystem) -> None:  # M5
     refs: list[ActorRef[Any, Any]] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Plain)
-        for _ in range(500 if play.is_elsewhere else play.many(5_000)):
-            refs.append(ref)
-            ref = system.spawn(Plain, parent=ref)
-        refs[0].stop()
-        assert (await ended(system, refs[0])).kind is ExitKind.NORMAL
-        assert system.actors() == []
-
-    play(program)
+    ref = system.spawn(Plain)
+    for _ in range(500 if play.is_elsewhere else play.many(5_000)):
+        refs.append(ref)
+        ref = system.spawn(Plain, parent=ref)
+    refs[0].stop()
+    assert (await ended(system, refs[0])).kind is ExitKind.NORMAL
+    assert system.actors() == []
+    await system.shutdown()
     del refs[1:]
 
 
@@ -162,20 +158,17 @@ def test_a_long_chain_of_actors_does_not_exhaust_the_stack(play: Play) -> None: 
     ("how", "kind"),
     [("stop", ExitKind.SHUTDOWN), ("fail", ExitKind.SHUTDOWN), ("kill", ExitKind.KILLED)],
 )
-def test_children_end_for_the_sake_of_their_parent(play: Play, how: str, kind: ExitKind) -> None:  # M5
+async def test_children_end_for_the_sake_of_their_parent(system: ActorSystem, how: str, kind: ExitKind) -> None:  # M5
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Hooked)
-        child = await parent.ask(lambda ctx: ctx.spawn(Hooked, log))
-        grandchild = await child.ask(lambda ctx: ctx.spawn(Hooked, log))
-        end(parent, how)
-        reasons = [await child.terminated(), await grandchild.terminated()]
-        assert [reason.kind for reason in reasons] == [kind, kind]
-        assert [reason.cause for reason in reasons] == [None, None]
-        await parent.terminated()
-
-    play(program)
+    parent = system.spawn(Hooked)
+    child = await parent.ask(lambda ctx: ctx.spawn(Hooked, log))
+    grandchild = await child.ask(lambda ctx: ctx.spawn(Hooked, log))
+    end(parent, how)
+    reasons = [await child.terminated(), await grandchild.terminated()]
+    assert [reason.kind for reason in reasons] == [kind, kind]
+    assert [reason.cause for reason in reasons] == [None, None]
+    await parent.terminated()
+    await system.shutdown()
     assert ("pre_stop" in log) == (how != "kill")
     assert log.count("post_stop") == 2
 
@@ -191,7 +184,7 @@ async def test_a_child_that_ends_takes_nobody_with_it(system: ActorSystem, how: 
     assert await parent.ask(lambda ctx: ctx.children) == [second]
 
 
-def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(play: Play) -> None:  # M3, M5
+async def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(system: ActorSystem) -> None:  # M3, M5
     seen: dict[str, Any] = {}
 
     class Parent(Actor[Any, Any]):
@@ -207,13 +200,11 @@ def test_the_children_are_alive_in_pre_stop_and_gone_in_post_stop(play: Play) ->
             seen["children in post_stop"] = self.ctx.children
             seen["state of the child"] = self.child.state
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Parent)
-        await ref.started()
-        ref.stop()
-        await ended(system, ref)
-
-    play(program)
+    ref = system.spawn(Parent)
+    await ref.started()
+    ref.stop()
+    await ended(system, ref)
+    await system.shutdown()
     assert seen == {
         "reply in pre_stop": "hello",
         "children in post_stop": [],
@@ -260,28 +251,25 @@ async def test_a_parent_that_waits_for_its_children_stays_responsive(
     assert (await ended(system, parent)).kind is ExitKind.NORMAL
 
 
-def test_a_kill_reaches_those_that_a_stop_waits_for(play: Play) -> None:  # M5
-    clock = ManualClock()
+async def test_a_kill_reaches_those_that_a_stop_waits_for(system: ActorSystem, clock: ManualClock) -> None:  # M5
     log: list[str] = []
-
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        parent = system.spawn(Hooked, log)
-        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
-        await child.started()
-        parent.stop()
-        await clock.advance(1.0)
-        parent.kill()
-        assert (await ended(system, child)).kind is ExitKind.KILLED
-        assert (await ended(system, parent)).kind is ExitKind.KILLED
-
-    play(program, clock=clock)
+    gate = Gate()
+    parent = system.spawn(Hooked, log)
+    child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+    await child.started()
+    parent.stop()
+    await clock.advance(1.0)
+    parent.kill()
+    assert (await ended(system, child)).kind is ExitKind.KILLED
+    assert (await ended(system, parent)).kind is ExitKind.KILLED
+    await system.shutdown()
     assert log[-1] == "post_stop"
 
 
 @pytest.mark.parametrize("when", ["pre_stop", "waiting", "post_stop"])
-def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(play: Play, when: str) -> None:  # M5, M4
-    clock = ManualClock()
+async def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(
+    system: ActorSystem, clock: ManualClock, when: str
+) -> None:  # M5, M4
     spawned: list[ActorRef[Any, Any]] = []
     refused: list[Exception] = []
 
@@ -291,31 +279,29 @@ def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(play: Play, when: 
         except GreenroomError as exc:
             refused.append(exc)
 
-    async def program(system: ActorSystem) -> None:
-        gate = Gate()
-        parent = system.spawn(Hooked, None, name="parent", **({} if when == "waiting" else {when: spawn}))
-        child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
-        await child.started()
-        parent.stop()
-        await clock.advance(0.1)
-        if when == "waiting":
-            try:
-                spawned.append(system.spawn(Plain, parent=parent, name="late"))
-            except GreenroomError as exc:
-                refused.append(exc)
-        await clock.advance(0.1)
-        gate.set_result(None)
-        assert (await ended(system, parent)).kind is ExitKind.NORMAL  # without any time passing: nobody was forced
-        assert len(spawned) + len(refused) == 1
-        assert not any(ref.is_alive for ref in spawned)
-
-    system = play(program, clock=clock)
+    gate = Gate()
+    parent = system.spawn(Hooked, None, name="parent", **({} if when == "waiting" else {when: spawn}))
+    child = await parent.ask(lambda ctx: ctx.spawn(HookedAsync, None, pre_stop=lambda _: gate))
+    await child.started()
+    parent.stop()
+    await clock.advance(0.1)
+    if when == "waiting":
+        try:
+            spawned.append(system.spawn(Plain, parent=parent, name="late"))
+        except GreenroomError as exc:
+            refused.append(exc)
+    await clock.advance(0.1)
+    gate.set_result(None)
+    assert (await ended(system, parent)).kind is ExitKind.NORMAL  # without any time passing: nobody was forced
+    assert len(spawned) + len(refused) == 1
+    assert not any(ref.is_alive for ref in spawned)
+    await system.shutdown()
     assert system.report is not None
     assert system.report.forced == ()
 
 
 @pytest.mark.parametrize("kind", [Hooked, HookedAsync], ids=["sync", "async"])
-def test_children_of_an_actor_that_fails_to_start_end_before_it(play: Play, kind: Any) -> None:  # M3, M4
+async def test_children_of_an_actor_that_fails_to_start_end_before_it(system: ActorSystem, kind: Any) -> None:  # M3, M4
     log: list[str] = []
 
     def spawn_and_raise(ctx: Context) -> None:
@@ -323,31 +309,25 @@ def test_children_of_an_actor_that_fails_to_start_end_before_it(play: Play, kind
         ctx.spawn(HookedAsync, None, post_stop=lambda _: log.append("child"))
         raise ValueError("on purpose")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(kind, None, pre_start=spawn_and_raise, post_stop=lambda _: log.append("parent"))
-        assert (await ended(system, ref)).kind is ExitKind.FAIL
-        assert system.actors() == []
-
-    play(program)
+    ref = system.spawn(kind, None, pre_start=spawn_and_raise, post_stop=lambda _: log.append("parent"))
+    assert (await ended(system, ref)).kind is ExitKind.FAIL
+    assert system.actors() == []
+    await system.shutdown()
     assert log in (["child", "child", "parent"], ["child", "parent"], ["parent"])  # those that had started
 
 
-def test_one_stop_timeout_is_enough_for_a_whole_tree(play: Play) -> None:  # M5
+async def test_one_stop_timeout_is_enough_for_a_whole_tree(system: ActorSystem, clock: ManualClock) -> None:  # M5
     config = SystemConfig()
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        top = system.spawn(Hooked)
-        ref = top
-        for _ in range(5):
-            ref = await ref.ask(lambda ctx: ctx.spawn(Hooked))
-        never = Gate()
-        leaf = await ref.ask(lambda ctx: ctx.spawn(HookedAsync, None, name="leaf", pre_stop=lambda _: never))
-        await leaf.started()
-        top.stop()
-        await clock.advance(config.stop_timeout + 2.0)
-        await ended(system, top)
-
-    system = play(program, clock=clock)
+    top = system.spawn(Hooked)
+    ref = top
+    for _ in range(5):
+        ref = await ref.ask(lambda ctx: ctx.spawn(Hooked))
+    never = Gate()
+    leaf = await ref.ask(lambda ctx: ctx.spawn(HookedAsync, None, name="leaf", pre_stop=lambda _: never))
+    await leaf.started()
+    top.stop()
+    await clock.advance(config.stop_timeout + 2.0)
+    await ended(system, top)
+    await system.shutdown()
     assert system.report is not None
     assert any(path.endswith("/leaf") for path in system.report.forced)

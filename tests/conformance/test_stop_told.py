@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, ExitKind
 from tests.conformance.cast import FOREIGN
 from tests.conformance.lives import HookedAsync, Plain, PlainAsync, ended, every_hooked
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 ENDS = ["stop", "kill", "fail"]
 
@@ -26,7 +23,7 @@ def end(ref: ActorRef[Any, Any], how: str) -> None:
 
 @every_hooked
 @pytest.mark.parametrize("how", ENDS)
-def test_everybody_is_told_of_an_end_after_it(play: Play, kind: Any, how: str) -> None:  # M5
+async def test_everybody_is_told_of_an_end_after_it(system: ActorSystem, kind: Any, how: str) -> None:  # M5
     log: list[str] = []
 
     class Parent(Actor[Any, Any]):
@@ -42,18 +39,16 @@ def test_everybody_is_told_of_an_end_after_it(play: Play, kind: Any, how: str) -
         def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
             log.append(f"on_child_terminated, {ref.state.value}")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Parent)
-        ref.tell("go")
-        await system.settle()
-        assert ref.is_alive
-
-    play(program)
+    ref = system.spawn(Parent)
+    ref.tell("go")
+    await system.settle()
+    assert ref.is_alive
+    await system.shutdown()
     assert log[-3] == "post_stop"
     assert sorted(log[-2:]) == ["on_child_terminated, terminated", "on_terminated, terminated"]
 
 
-def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(play: Play) -> None:  # M5
+async def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(system: ActorSystem) -> None:  # M5
     seen: list[Any] = []
 
     class Patient(Actor[Any, Any]):
@@ -74,14 +69,12 @@ def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(play: Pl
         async def post_stop(self) -> None:
             seen.append(await self.ctx.system.actor("friend").ask("hello"))
 
-    async def program(system: ActorSystem) -> None:
-        system.spawn(PlainAsync, name="friend")
-        ref = system.spawn(Patient)
-        await ref.ask("go")
-        ref.stop()
-        await ended(system, ref)
-
-    play(program)
+    system.spawn(PlainAsync, name="friend")
+    ref = system.spawn(Patient)
+    await ref.ask("go")
+    ref.stop()
+    await ended(system, ref)
+    await system.shutdown()
     assert seen == [ExitKind.NORMAL] * 3 + ["hello"]
 
 

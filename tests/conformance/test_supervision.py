@@ -167,20 +167,18 @@ async def test_a_strategy_may_choose_by_the_exception(system: ActorSystem, kind:
 
 
 @pytest.mark.parametrize("said", [raises(LookupError("in the strategy")), lambda _: "restart", lambda _: None])
-def test_a_strategy_that_cannot_decide_strands_nobody(play: Play, said: Any) -> None:  # M3, M7
+@pytest.mark.config(history=True)
+async def test_a_strategy_that_cannot_decide_strands_nobody(system: ActorSystem, said: Any) -> None:  # M3, M7
     refs: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Plain, supervision=Supervision(STOP))
-        ref = await parent.ask(lambda ctx: ctx.spawn(Bird, Book(), supervision=Supervision(said)))
-        refs.extend((parent, ref))
-        assert await outcome(ref.ask(BAD)) is BAD
-        await ended(system, ref)
-        await system.settle()
-        for one in refs:
-            assert_legal(one.history)
-
-    play(program, history=True)
+    parent = system.spawn(Plain, supervision=Supervision(STOP))
+    ref = await parent.ask(lambda ctx: ctx.spawn(Bird, Book(), supervision=Supervision(said)))
+    refs.extend((parent, ref))
+    assert await outcome(ref.ask(BAD)) is BAD
+    await ended(system, ref)
+    await system.settle()
+    for one in refs:
+        assert_legal(one.history)
+    await system.shutdown()
     assert not refs[1].is_alive
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +16,6 @@ from greenroom.testing import assert_ledger_balanced
 from tests.conformance.cast import run_threads
 from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting, after, cancel, every
 from tests.gates import Event
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 @pytest.mark.parametrize("timed", TIMED)
@@ -192,28 +189,23 @@ BAD_DELAYS: dict[str, Callable[[Context, float], object]] = {
 
 @pytest.mark.parametrize("start", BAD_DELAYS.values(), ids=BAD_DELAYS)
 @pytest.mark.parametrize("delay", [-1.0, float("nan"), float("inf"), 1e13])
-def test_a_delay_that_cannot_be_is_refused(
-    play: Play, start: Callable[[Context, float], object], delay: float
+async def test_a_delay_that_cannot_be_is_refused(
+    system: ActorSystem, clock: ManualClock, start: Callable[[Context, float], object], delay: float
 ) -> None:  # J9, J11
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(InvalidDelay):
-            await system.spawn(Timed, []).ask(lambda ctx: start(ctx, delay))
-        assert system.snapshot().timers == 0
-
-    play(program, clock=ManualClock())
+    with pytest.raises(InvalidDelay):
+        await system.spawn(Timed, []).ask(lambda ctx: start(ctx, delay))
+    assert system.snapshot().timers == 0
 
 
 @pytest.mark.parametrize("interval", [0.0, 1e-7])
 @pytest.mark.parametrize("start", ["send_every", "start_every"])
-def test_an_interval_of_nothing_is_refused(play: Play, start: str, interval: float) -> None:  # J9, J11
+async def test_an_interval_of_nothing_is_refused(
+    system: ActorSystem, clock: ManualClock, start: str, interval: float
+) -> None:  # J9, J11
     """`InvalidDelay` says that an interval must be at least 1e-6."""
-
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(InvalidDelay):
-            await system.spawn(Timed, []).ask(lambda ctx: BAD_DELAYS[start](ctx, interval))
-        assert system.snapshot().timers == 0
-
-    play(program, clock=ManualClock())
+    with pytest.raises(InvalidDelay):
+        await system.spawn(Timed, []).ask(lambda ctx: BAD_DELAYS[start](ctx, interval))
+    assert system.snapshot().timers == 0
 
 
 @pytest.mark.config(max_timers=3)

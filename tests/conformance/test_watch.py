@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,9 +24,6 @@ from greenroom.testing import TestProbe
 from tests.conformance.askers import until
 from tests.conformance.watchers import BAD, Plain, Ref, Watcher, end
 from tests.gates import Event
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 Act = Callable[[Context], Any]
 
@@ -282,28 +279,24 @@ async def test_a_notice_needs_no_room(system: ActorSystem) -> None:  # case 11
     assert log == ["queued", *((ref, None) for ref in targets)]
 
 
-def test_an_actor_that_is_stopping_is_watched_to_its_end(play: Play) -> None:
+async def test_an_actor_that_is_stopping_is_watched_to_its_end(system: ActorSystem) -> None:
     class Slow(Plain):
         async def pre_stop(self) -> None:
             await gate.wait()
 
     gate: Event
-
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, watcher = system.spawn(Slow), system.spawn(Watcher, log)
-        await target.started()
-        target.stop()
-        await asyncio.sleep(0)
-        await watcher.ask(lambda ctx: ctx.watch(target))
-        assert log == []
-        gate.set()
-        await target.terminated()
-        await system.settle()
-        assert log == [(target, None)]
-
     gate = Event()
-    play(program)
+    log: list[Any] = []
+    target, watcher = system.spawn(Slow), system.spawn(Watcher, log)
+    await target.started()
+    target.stop()
+    await asyncio.sleep(0)
+    await watcher.ask(lambda ctx: ctx.watch(target))
+    assert log == []
+    gate.set()
+    await target.terminated()
+    await system.settle()
+    assert log == [(target, None)]
 
 
 # -- against a model

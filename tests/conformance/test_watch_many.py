@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,6 @@ from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
 from greenroom.actor.relations import BATCH
 from tests.conformance.watchers import BAD, Plain, Ref
 from tests.gates import Event
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 # Thousands of actors, each with something to do elsewhere: that takes a while, and shows nothing about them.
 pytestmark = pytest.mark.at_home
@@ -151,16 +148,13 @@ async def test_to_settle_is_to_have_told_everybody(system: ActorSystem, bond: st
 
 
 @every_bond
-def test_a_system_may_end_while_very_many_are_being_told(play: Play, bond: str) -> None:  # M8, case 59
+async def test_a_system_may_end_while_very_many_are_being_told(system: ActorSystem, bond: str) -> None:  # M8, case 59
     stages: list[Stage] = []
-
-    async def program(system: ActorSystem) -> None:
-        stage, _ = await assemble(system, bond, 5_000, held=False)
-        stages.append(stage)
-        stage.target.kill()
-        await stage.target.terminated()
-
-    system = play(program)
+    stage, _ = await assemble(system, bond, 5_000, held=False)
+    stages.append(stage)
+    stage.target.kill()
+    await stage.target.terminated()
+    await system.shutdown()
     assert system.report is not None
     assert system.report.terminated == 5_001
     assert max(stages[0].told.values(), default=1) == 1

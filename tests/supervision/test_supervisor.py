@@ -53,23 +53,20 @@ PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.
 
 
 @both
-def test_children_start_in_order_and_the_supervisor_runs_when_all_of_them_do(
-    play: Play, kind: type[Worker]
+async def test_children_start_in_order_and_the_supervisor_runs_when_all_of_them_do(
+    system: ActorSystem, kind: type[Worker]
 ) -> None:  # J10
     stage = Stage(kind)
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("abc"), name="top")
-        assert stage.take() == ["+a", "+b", "+c"]
-        infos = await by_name(supervisor)
-        assert list(infos) == ["a", "b", "c"]
-        for name, info in infos.items():
-            assert info.ref is not None
-            assert info.ref.path == f"/top/{name}"
-            assert info.state is info.ref.state is State.RUNNING
-            assert (info.restarts, info.last_restart, info.next_attempt) == (0, None, None)
-
-    play(program)
+    supervisor = await supervise(system, stage.children("abc"), name="top")
+    assert stage.take() == ["+a", "+b", "+c"]
+    infos = await by_name(supervisor)
+    assert list(infos) == ["a", "b", "c"]
+    for name, info in infos.items():
+        assert info.ref is not None
+        assert info.ref.path == f"/top/{name}"
+        assert info.state is info.ref.state is State.RUNNING
+        assert (info.restarts, info.last_restart, info.next_attempt) == (0, None, None)
+    await system.shutdown()
     assert stage.take() == ["-c", "-b", "-a"]
 
 
@@ -283,46 +280,43 @@ async def test_a_stop_of_ones_own_drains_the_queue_though_one_comes_back(system:
 
 
 @pytest.mark.parametrize("mailbox", [OnRestart.CLEAR, OnRestart.KEEP, None])
-def test_what_becomes_of_the_queue_is_said_by_the_childs_spec(play: Play, mailbox: OnRestart | None) -> None:  # case 46
+@pytest.mark.config(supervision=Supervision(mailbox=OnRestart.KEEP))
+async def test_what_becomes_of_the_queue_is_said_by_the_childs_spec(
+    system: ActorSystem, mailbox: OnRestart | None
+) -> None:  # case 46
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("a", mailbox=mailbox))
-        ref = (await by_name(supervisor))["a"].ref
-        assert ref is not None
-        for message in (Boom(), 1, 2):
-            ref.tell(message)
-        await system.settle()
-        dead = [letter.message for letter in system.dead_letters.recent()]
-        heard = [message for _, message in stage.heard]
-        assert (dead, heard) == (([1, 2], []) if mailbox is OnRestart.CLEAR else ([], [1, 2]))
-        assert await ref.ask(3) == 3
 
     # What a plain actor's config says is not for the children of a supervisor.
-    play(program, supervision=Supervision(mailbox=OnRestart.KEEP))
+    supervisor = await supervise(system, stage.children("a", mailbox=mailbox))
+    ref = (await by_name(supervisor))["a"].ref
+    assert ref is not None
+    for message in (Boom(), 1, 2):
+        ref.tell(message)
+    await system.settle()
+    dead = [letter.message for letter in system.dead_letters.recent()]
+    heard = [message for _, message in stage.heard]
+    assert (dead, heard) == (([1, 2], []) if mailbox is OnRestart.CLEAR else ([], [1, 2]))
+    assert await ref.ask(3) == 3
 
 
-def test_a_child_may_have_a_mailbox_of_its_own(play: Play) -> None:  # J7, J10
+async def test_a_child_may_have_a_mailbox_of_its_own(system: ActorSystem) -> None:  # J7, J10
     stage = Stage()
-
-    async def program(system: ActorSystem) -> None:
-        tight = MailboxConfig(capacity=1, overflow=Overflow.REJECT)
-        supervisor = await supervise(system, [stage.child("a", mailbox=tight), stage.child("b")])
-        infos = await by_name(supervisor)
-        first, second = infos["a"].ref, infos["b"].ref
-        assert first is not None
-        assert second is not None
-        for life in range(2):
-            first.tell((life, 1))
-            with pytest.raises(MailboxFull):
-                first.tell((life, 2))
-            await system.settle()
-            first.tell(Boom())
-            await system.settle()
-        second.tell(1)
-        second.tell(2)
+    tight = MailboxConfig(capacity=1, overflow=Overflow.REJECT)
+    supervisor = await supervise(system, [stage.child("a", mailbox=tight), stage.child("b")])
+    infos = await by_name(supervisor)
+    first, second = infos["a"].ref, infos["b"].ref
+    assert first is not None
+    assert second is not None
+    for life in range(2):
+        first.tell((life, 1))
+        with pytest.raises(MailboxFull):
+            first.tell((life, 2))
         await system.settle()
-        assert [message for _, message in stage.heard] == [(0, 1), (1, 1), 1, 2]
-
-    play(program)
+        first.tell(Boom())
+        await system.settle()
+    second.tell(1)
+    second.tell(2)
+    await system.settle()
+    assert [message for _, message in stage.heard] == [(0, 1), (1, 1), 1, 2]
+    await system.shutdown()
     assert SystemConfig().mailbox.capacity > 1

@@ -54,23 +54,20 @@ TRANSIENT, TEMPORARY = Restart.TRANSIENT, Restart.TEMPORARY
 
 
 @both
-def test_a_child_can_be_started_later_and_is_looked_after_like_the_others(
-    play: Play, kind: type[Worker]
+async def test_a_child_can_be_started_later_and_is_looked_after_like_the_others(
+    system: ActorSystem, kind: type[Worker]
 ) -> None:  # J10
     stage = Stage(kind)
-
-    async def program(system: ActorSystem) -> None:
-        supervisor = await supervise(system, stage.children("a"), Scope.REST_FOR_ONE, name="top")
-        ref = await supervisor.ask(StartChild(stage.child("b")))
-        assert stage.take() == ["+a", "+b"]  # the answer comes when it is running
-        assert (ref.path, ref.state) == ("/top/b", State.RUNNING)
-        assert list(await by_name(supervisor)) == ["a", "b"]
-        (await child_of(supervisor, "a")).tell(Boom())
-        await system.settle()
-        assert stage.take() == ["-a", "-b", "+a", "+b"]  # the last to start
-        assert await child_of(supervisor, "b") == ref
-
-    play(program)
+    supervisor = await supervise(system, stage.children("a"), Scope.REST_FOR_ONE, name="top")
+    ref = await supervisor.ask(StartChild(stage.child("b")))
+    assert stage.take() == ["+a", "+b"]  # the answer comes when it is running
+    assert (ref.path, ref.state) == ("/top/b", State.RUNNING)
+    assert list(await by_name(supervisor)) == ["a", "b"]
+    (await child_of(supervisor, "a")).tell(Boom())
+    await system.settle()
+    assert stage.take() == ["-a", "-b", "+a", "+b"]  # the last to start
+    assert await child_of(supervisor, "b") == ref
+    await system.shutdown()
     assert stage.take() == ["-b", "-a"]
 
 

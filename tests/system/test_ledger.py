@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -27,9 +27,6 @@ from greenroom import (
     handles,
 )
 from greenroom.testing import assert_ledger_balanced
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def columns(ledger: Ledger) -> dict[str, int]:
@@ -322,20 +319,11 @@ TABLE: list[tuple[Callable[[ActorSystem], Awaitable[ActorRef[Any, Any]]], dict[s
 
 
 @pytest.mark.parametrize(("act", "own", "more"), TABLE, ids=[row[0].__name__ for row in TABLE])  # B4
-def test_each_message_ends_in_one_column(play: Play, act: Any, own: dict[str, int], more: dict[str, int]) -> None:
+async def test_each_message_ends_in_one_column(
+    system: ActorSystem, act: Any, own: dict[str, int], more: dict[str, int]
+) -> None:
     refs: list[ActorRef[Any, Any]] = []
     total = {name: own.get(name, 0) + more.get(name, 0) for name in own | more}
-
-    async def program(system: ActorSystem) -> None:
-        ref = await act(system)
-        refs.append(ref)
-        await system.settle()
-        assert columns(assert_ledger_balanced(system, ref)) == own
-        assert columns(assert_ledger_balanced(system)) == total
-        assert system.snapshot().ledger == system.ledger()
-        # The same, seen from another thread.
-        assert columns(await asyncio.to_thread(system.ledger, ref)) == own
-        assert columns(await asyncio.to_thread(system.ledger)) == total
 
     def at_the_end(before: dict[str, int]) -> dict[str, int]:
         """What was queued when the system stopped is a dead letter."""
@@ -345,6 +333,15 @@ def test_each_message_ends_in_one_column(play: Play, act: Any, own: dict[str, in
             after["dead_lettered"] = after.get("dead_lettered", 0) + left
         return after
 
-    system = play(program)
+    ref = await act(system)
+    refs.append(ref)
+    await system.settle()
+    assert columns(assert_ledger_balanced(system, ref)) == own
+    assert columns(assert_ledger_balanced(system)) == total
+    assert system.snapshot().ledger == system.ledger()
+    # The same, seen from another thread.
+    assert columns(await asyncio.to_thread(system.ledger, ref)) == own
+    assert columns(await asyncio.to_thread(system.ledger)) == total
+    await system.shutdown()
     assert columns(assert_ledger_balanced(system, refs[0])) == at_the_end(own)
     assert columns(system.ledger()) == at_the_end(total)

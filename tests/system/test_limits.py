@@ -270,11 +270,9 @@ def test_a_seed_makes_the_systems_random_repeatable() -> None:
     assert len(set(drawn)) == 4
 
 
-def test_the_env_of_the_config_is_that_of_every_actor(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        def look_up(ctx: Context, message: str) -> Any:
-            return ctx.env[message]
+@pytest.mark.config(env={"stage": "test"})
+async def test_the_env_of_the_config_is_that_of_every_actor(system: ActorSystem) -> None:
+    def look_up(ctx: Context, message: str) -> Any:
+        return ctx.env[message]
 
-        assert await system.spawn(look_up).ask("stage") == "test"
-
-    play(program, env={"stage": "test"})
+    assert await system.spawn(look_up).ask("stage") == "test"

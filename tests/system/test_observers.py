@@ -76,17 +76,14 @@ async def test_an_end_is_told_once_however_it_came_about(system: ActorSystem, en
     assert told[1].kind is kind
 
 
-def test_the_end_of_the_whole_system_is_told_actor_by_actor(play: Play) -> None:  # J16
+async def test_the_end_of_the_whole_system_is_told_actor_by_actor(system: ActorSystem) -> None:  # J16
     observer = Everything()
     refs: list[ActorRef[Any, Any]] = []
-
-    async def program(system: ActorSystem) -> None:
-        system.observers.add(observer)
-        parent = system.spawn(noted)
-        refs.extend([system.spawn(noted, parent=parent), parent])
-        await system.settle()
-
-    play(program)
+    system.observers.add(observer)
+    parent = system.spawn(noted)
+    refs.extend([system.spawn(noted, parent=parent), parent])
+    await system.settle()
+    await system.shutdown()
     assert observer.of("actor_stopped") == [(ref, ExitReason(ExitKind.SHUTDOWN)) for ref in refs]
 
 

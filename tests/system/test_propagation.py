@@ -386,8 +386,9 @@ def test_what_others_are_shown_is_the_message_and_its_sender(play: Play) -> None
 
 
 @each_dispatcher
-def test_a_request_reaches_the_log_of_the_handler_and_of_its_failure(
-    play: Play, dispatcher: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.config(propagate=BOTH, supervision=Supervision(max_restarts=None, backoff=None))
+async def test_a_request_reaches_the_log_of_the_handler_and_of_its_failure(
+    system: ActorSystem, dispatcher: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Filter(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
@@ -406,18 +407,16 @@ def test_a_request_reaches_the_log_of_the_handler_and_of_its_failure(
             await asyncio.sleep(0)
             super().receive(message)
 
-    async def program(system: ActorSystem) -> None:
-        for kind in (Logging, LoggingLater):
-            ref = system.spawn(kind, dispatcher=dispatcher)
-            within("a", ref.tell, "log")
-            await system.settle()
-            ref.tell("log")
-            await system.settle()
-            within("b", ref.tell, "fail")
-            await system.settle()
-
     caplog.handler.addFilter(Filter())
-    play(program, propagate=BOTH, supervision=Supervision(max_restarts=None, backoff=None))
+    for kind in (Logging, LoggingLater):
+        ref = system.spawn(kind, dispatcher=dispatcher)
+        within("a", ref.tell, "log")
+        await system.settle()
+        ref.tell("log")
+        await system.settle()
+        within("b", ref.tell, "fail")
+        await system.settle()
+    await system.shutdown()
     found = [(record.getMessage(), record.request) for record in caplog.records]  # type: ignore[attr-defined]
     assert [value for text, value in found if "by " in text] == 2 * ["a", "a", UNSET, UNSET, "b", "b"]
     assert [value for text, value in found if "failed on" in text] == ["b", "b"]

@@ -187,16 +187,13 @@ def test_a_restart_by_request_is_shown_and_does_not_count(play: Play) -> None:  
     play(program, clock=clock)
 
 
-def test_failures_that_are_resumed_are_failures_too(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Worker, name="worker", supervision=Supervision(Directive.RESUME))
-        for number in range(3):
-            ref.tell(ValueError(number))
-        await system.settle()
-        assert restarts_of(system, ref) == (1, 0, None, None)
-        assert failures_of(system, ref) == (3, "ValueError: 2", True)
-
-    play(program, clock=ManualClock())
+async def test_failures_that_are_resumed_are_failures_too(system: ActorSystem, clock: ManualClock) -> None:
+    ref = system.spawn(Worker, name="worker", supervision=Supervision(Directive.RESUME))
+    for number in range(3):
+        ref.tell(ValueError(number))
+    await system.settle()
+    assert restarts_of(system, ref) == (1, 0, None, None)
+    assert failures_of(system, ref) == (3, "ValueError: 2", True)
 
 
 async def test_siblings_that_wait_together_show_the_moment_they_wait_for(
@@ -245,18 +242,17 @@ async def test_a_supervisors_children_show_what_it_says_of_them(
 
 
 @pytest.mark.parametrize("end", [ActorRef.stop, ActorRef.kill])
-def test_an_actor_that_does_not_wait_any_more_is_not_shown(play: Play, end: Callable[[Ref], None]) -> None:  # 015
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Worker, name="worker", supervision=SLOWLY)
-        ref.tell(ValueError("bad"))
-        await system.settle()
-        end(ref)
-        await system.settle()
-        assert system.snapshot().timers == 0
-        assert system.snapshot().actors == ()
-        assert len(system.tree().splitlines()) == 1
-
-    play(program, clock=ManualClock())
+async def test_an_actor_that_does_not_wait_any_more_is_not_shown(
+    system: ActorSystem, clock: ManualClock, end: Callable[[Ref], None]
+) -> None:  # 015
+    ref = system.spawn(Worker, name="worker", supervision=SLOWLY)
+    ref.tell(ValueError("bad"))
+    await system.settle()
+    end(ref)
+    await system.settle()
+    assert system.snapshot().timers == 0
+    assert system.snapshot().actors == ()
+    assert len(system.tree().splitlines()) == 1
 
 
 # -- observers

@@ -122,17 +122,15 @@ def stop_after_queued(root: ActorRef[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("end", [stop_itself, ActorRef.stop, stop_after_queued])
-def test_the_system_ends_when_its_root_stops(play: Play, end: Any) -> None:  # M14
-    async def program(system: ActorSystem) -> None:
-        assert system.root is not None
-        other = system.spawn(Root)
-        end(system.root)
-        await system.stopped()
-        assert system.phase == "stopped"
-        assert (await system.root.terminated()).kind is ExitKind.NORMAL
-        assert (await other.terminated()).kind is ExitKind.SHUTDOWN
-
-    system = play(program, root=Root)
+@pytest.mark.config(root=Root)
+async def test_the_system_ends_when_its_root_stops(system: ActorSystem, end: Any) -> None:  # M14
+    assert system.root is not None
+    other = system.spawn(Root)
+    end(system.root)
+    await system.stopped()
+    assert system.phase == "stopped"
+    assert (await system.root.terminated()).kind is ExitKind.NORMAL
+    assert (await other.terminated()).kind is ExitKind.SHUTDOWN
     assert system.report is not None
     assert system.report.cause is None
 
@@ -259,16 +257,13 @@ def test_what_the_root_spawned_ends_before_it(play: Play) -> None:  # case 56
     play(program, root=Top)
 
 
-def test_a_shutdown_ends_the_root_like_any_other(play: Play) -> None:
+@pytest.mark.config(root=Root)
+async def test_a_shutdown_ends_the_root_like_any_other(system: ActorSystem) -> None:
     roots: list[ActorRef[Any, Any]] = []
-
-    async def program(system: ActorSystem) -> None:
-        assert system.root is not None
-        roots.append(system.root)
-        await system.root.started()
-        await system.shutdown()
-        assert (await roots[0].terminated()).kind is ExitKind.SHUTDOWN
-
-    system = play(program, root=Root)
+    assert system.root is not None
+    roots.append(system.root)
+    await system.root.started()
+    await system.shutdown()
+    assert (await roots[0].terminated()).kind is ExitKind.SHUTDOWN
     assert system.report is not None
     assert system.report.cause is None

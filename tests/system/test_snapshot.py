@@ -206,19 +206,16 @@ async def test_the_tree_of_an_empty_system_is_its_title(system: ActorSystem) -> 
     assert len(system.tree().splitlines()) == 1
 
 
-def test_a_very_long_line_of_descent_can_be_seen_and_shut_down(play: Play) -> None:
+async def test_a_very_long_line_of_descent_can_be_seen_and_shut_down(system: ActorSystem) -> None:
     depth = 2000  # deeper than Python's stack
-
-    async def program(system: ActorSystem) -> None:
-        ref: ActorRef[Any, Any] | None = None
-        for _ in range(depth):
-            ref = system.spawn(Keeper, name="x", parent=ref)
-        await system.settle()
-        assert len(system.tree().splitlines()) == depth + 1
-        seen = system.snapshot()
-        assert len(seen.actors) == depth
-        assert json.loads(seen.to_json())["spawned"] == depth
-
-    system = play(program)
+    ref: ActorRef[Any, Any] | None = None
+    for _ in range(depth):
+        ref = system.spawn(Keeper, name="x", parent=ref)
+    await system.settle()
+    assert len(system.tree().splitlines()) == depth + 1
+    seen = system.snapshot()
+    assert len(seen.actors) == depth
+    assert json.loads(seen.to_json())["spawned"] == depth
+    await system.shutdown()
     assert system.report is not None
     assert (system.report.terminated, system.report.forced) == (depth, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +24,6 @@ from greenroom import (
 )
 from greenroom.errors import NotAnActor
 from greenroom.exits import ExitKind
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 DEADLINE = 120.0
 
@@ -216,27 +213,25 @@ async def test_a_factory_that_makes_no_actor_fails_the_start(system: ActorSystem
 # -- what is handed down
 
 
-def test_env_is_handed_down_from_parent_to_child_and_each_may_add_to_it(play: Play) -> None:  # M4
-    async def program(system: ActorSystem) -> None:
-        async def env_of(ref: ActorRef[Any, Any]) -> dict[str, Any]:
-            return dict(await ref.ask(lambda ctx: ctx.env))
+@pytest.mark.config(env={"a": "config", "b": "config"})
+async def test_env_is_handed_down_from_parent_to_child_and_each_may_add_to_it(system: ActorSystem) -> None:  # M4
+    async def env_of(ref: ActorRef[Any, Any]) -> dict[str, Any]:
+        return dict(await ref.ask(lambda ctx: ctx.env))
 
-        top = system.spawn(Parent, env={"b": "top", "c": "top"})
-        child = await top.ask(lambda ctx: ctx.spawn(Parent))
-        given = {"c": "own"}
-        own = await top.ask(lambda ctx: ctx.spawn(Parent, env=given))
-        given["c"] = "changed later"
-        grandchild = await own.ask(lambda ctx: ctx.spawn(Parent))
-        adopted = system.spawn(Parent, parent=own, env={"d": "adopted"})
-        assert await env_of(system.spawn(Parent)) == {"a": "config", "b": "config"}
-        assert await env_of(top) == {"a": "config", "b": "top", "c": "top"}
-        assert await env_of(child) == {"a": "config", "b": "top", "c": "top"}
-        assert await env_of(own) == {"a": "config", "b": "top", "c": "own"}
-        assert await env_of(grandchild) == {"a": "config", "b": "top", "c": "own"}
-        assert await env_of(adopted) == {"a": "config", "b": "top", "c": "own", "d": "adopted"}
-        assert system.config.env == {"a": "config", "b": "config"}
-
-    play(program, env={"a": "config", "b": "config"})
+    top = system.spawn(Parent, env={"b": "top", "c": "top"})
+    child = await top.ask(lambda ctx: ctx.spawn(Parent))
+    given = {"c": "own"}
+    own = await top.ask(lambda ctx: ctx.spawn(Parent, env=given))
+    given["c"] = "changed later"
+    grandchild = await own.ask(lambda ctx: ctx.spawn(Parent))
+    adopted = system.spawn(Parent, parent=own, env={"d": "adopted"})
+    assert await env_of(system.spawn(Parent)) == {"a": "config", "b": "config"}
+    assert await env_of(top) == {"a": "config", "b": "top", "c": "top"}
+    assert await env_of(child) == {"a": "config", "b": "top", "c": "top"}
+    assert await env_of(own) == {"a": "config", "b": "top", "c": "own"}
+    assert await env_of(grandchild) == {"a": "config", "b": "top", "c": "own"}
+    assert await env_of(adopted) == {"a": "config", "b": "top", "c": "own", "d": "adopted"}
+    assert system.config.env == {"a": "config", "b": "config"}
 
 
 async def test_the_mailbox_and_the_drain_of_a_parent_are_not_its_childrens(system: ActorSystem) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,6 @@ from greenroom import (
 from greenroom.errors import BadArgument, ConfigError
 from greenroom.testing import assert_ledger_balanced
 from tests.logs import logged
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 LONG = 1e6
@@ -562,15 +559,14 @@ def test_a_choice_that_is_none_is_refused() -> None:
     run(main)
 
 
-def test_the_end_is_the_same_on_every_loop_and_in_simulations(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Stage)
-        for _ in range(3):
-            ref = system.spawn(Stage, ref)
-        for number in range(10):
-            ref.tell(number)
-
-    expect_all_handled(play(program), 40)
+async def test_the_end_is_the_same_on_every_loop_and_in_simulations(system: ActorSystem) -> None:
+    ref = system.spawn(Stage)
+    for _ in range(3):
+        ref = system.spawn(Stage, ref)
+    for number in range(10):
+        ref.tell(number)
+    await system.shutdown()
+    expect_all_handled(system, 40)
 
 
 def test_the_log_says_who_a_long_draining_waits_for(caplog: pytest.LogCaptureFixture) -> None:
