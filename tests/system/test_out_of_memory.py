@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Directive, ExitKind, Supervision, SystemConfig
+from greenroom import Actor, ActorSystem, ExitKind, Supervision
 from greenroom.errors import GreenroomError
-from greenroom.testing import assert_ledger_balanced
+from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -52,57 +51,42 @@ class TooLarge:
         raise MemoryError("packing")
 
 
-def run(program: Any, supervision: Supervision) -> None:
-    system = ActorSystem(config=SystemConfig(supervision=supervision))
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), system:
-            await program(system)
-
-    asyncio.run(main())
-    ledger = assert_ledger_balanced(system)
-    assert ledger.queued == ledger.in_hand == 0
+@pytest.fixture
+def play() -> Play:
+    return Play("asyncio")
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
-def test_a_handler_without_memory_fails_as_any_other(dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hungry, "", dispatcher=dispatcher)
-        with pytest.raises(MemoryError):
-            await ref.ask("large", timeout=None)
-        assert await ref.ask("small", timeout=None) == "small"
-        await system.settle()
-        assert (system.ledger(ref).failed, system.ledger(ref).handled) == (1, 1)
-
-    run(program, Supervision(backoff=None))
+@pytest.mark.config(supervision=Supervision(backoff=None))
+async def test_a_handler_without_memory_fails_as_any_other(system: ActorSystem, dispatcher: str) -> None:
+    ref = system.spawn(Hungry, "", dispatcher=dispatcher)
+    with pytest.raises(MemoryError):
+        await ref.ask("large", timeout=None)
+    assert await ref.ask("small", timeout=None) == "small"
+    await system.settle()
+    assert (system.ledger(ref).failed, system.ledger(ref).handled) == (1, 1)
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("where", ["pre_start", "pre_stop", "post_stop"])
-def test_a_hook_without_memory_fails_as_any_other(where: str, dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hungry, where, dispatcher=dispatcher)
-        if where == "pre_start":
-            with pytest.raises(MemoryError):
-                await ref.started()
-        else:
+async def test_a_hook_without_memory_fails_as_any_other(system: ActorSystem, where: str, dispatcher: str) -> None:
+    ref = system.spawn(Hungry, where, dispatcher=dispatcher)
+    if where == "pre_start":
+        with pytest.raises(MemoryError):
             await ref.started()
-            ref.stop()
-        reason = await ref.terminated()
-        assert reason.kind is (ExitKind.FAIL if where == "pre_start" else ExitKind.NORMAL)
+    else:
+        await ref.started()
+        ref.stop()
+    reason = await ref.terminated()
+    assert reason.kind is (ExitKind.FAIL if where == "pre_start" else ExitKind.NORMAL)
 
-    run(program, Supervision(Directive.STOP))
 
-
-def test_a_message_without_memory_to_pack_it_is_refused_at_its_sender() -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hungry, "", dispatcher="process")
-        with pytest.raises((GreenroomError, MemoryError)):
-            ref.tell(TooLarge())
-        assert await ref.ask("small", timeout=None) == "small"
-        assert system.ledger(ref).sent == 1
-
-    run(program, Supervision(Directive.STOP))
+async def test_a_message_without_memory_to_pack_it_is_refused_at_its_sender(system: ActorSystem) -> None:
+    ref = system.spawn(Hungry, "", dispatcher="process")
+    with pytest.raises((GreenroomError, MemoryError)):
+        ref.tell(TooLarge())
+    assert await ref.ask("small", timeout=None) == "small"
+    assert system.ledger(ref).sent == 1
 
 
 PROGRAM = """

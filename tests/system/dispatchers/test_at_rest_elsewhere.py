@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +22,23 @@ from greenroom import (
     OnExit,
     Parallel,
     Process,
+    Supervision,
     SystemConfig,
 )
 from greenroom.errors import SendTimeout
 from greenroom.system.loops import thread
 from greenroom.testing import TestProbe
 from tests.conformance.askers import until
+from tests.conftest import Play
 from tests.system.dispatchers.processes.guests import Cleaner, Fickle, Sleeper
 
 DEADLINE = 120.0
 ONE = {"process": Process(workers=1), "one": Parallel(threads=1)}
 
 
-def run(program: Callable[[ActorSystem, ManualClock], Any], **options: Any) -> None:
-    clock = ManualClock()
-
-    async def main() -> None:
-        config = SystemConfig(clock=clock, dispatchers=ONE, on_exit=OnExit.DISCARD, **options)
-        async with asyncio.timeout(DEADLINE), ActorSystem("test", config=config) as system:
-            await program(system, clock)
-
-    asyncio.run(main())
+@pytest.fixture
+def play() -> Play:
+    return Play("asyncio", dispatchers=ONE, on_exit=OnExit.DISCARD, supervision=Supervision())
 
 
 async def answer_late(ctx: Context, turns: int) -> int:
@@ -52,201 +47,191 @@ async def answer_late(ctx: Context, turns: int) -> int:
     return turns
 
 
-def test_time_stands_still_until_a_worker_has_taken_all_the_answers_of_a_gather() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        ref = system.spawn(Sleeper, dispatcher="process")
-        others = [system.spawn(answer_late) for _ in range(3)]
-        await ref.started()
-        for moment in range(40):
-            ref.tell(("gather", others))
-            await clock.advance(1.0, patience=DEADLINE)
-            assert clock.now() == moment + 1.0
-        assert await ref.ask("moments", timeout=None) == [float(moment) for moment in range(40)]
-
-    run(program)
-
-
-def test_time_stands_still_while_a_pipe_in_a_worker_process_is_at_work() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        ref = system.spawn(Sleeper, dispatcher="process")
-        await ref.started()
-        ref.tell(("pipe", system.spawn(answer_late)))
-        await clock.advance(10.0, patience=DEADLINE)
-        assert await ref.ask("moments", timeout=None) == [0.0]
-
-    run(program)
+async def test_time_stands_still_until_a_worker_has_taken_all_the_answers_of_a_gather(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
+    ref = system.spawn(Sleeper, dispatcher="process")
+    others = [system.spawn(answer_late) for _ in range(3)]
+    await ref.started()
+    for moment in range(40):
+        ref.tell(("gather", others))
+        await clock.advance(1.0, patience=DEADLINE)
+        assert clock.now() == moment + 1.0
+    assert await ref.ask("moments", timeout=None) == [float(moment) for moment in range(40)]
 
 
-def test_time_stands_still_while_a_task_of_a_handler_in_a_worker_process_is_at_work() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        async def silent(ctx: Context, message: Any) -> None:
-            ctx.defer_reply()
-
-        ref = system.spawn(Sleeper, dispatcher="process")
-        await ref.started()
-        ref.tell(("task beside an ask", system.spawn(silent), system.spawn(answer_late)))
-        await clock.advance(10.0, patience=DEADLINE)
-        assert await ref.ask("moments", timeout=None) == [0.0, 5.0]
-
-    run(program)
+async def test_time_stands_still_while_a_pipe_in_a_worker_process_is_at_work(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
+    ref = system.spawn(Sleeper, dispatcher="process")
+    await ref.started()
+    ref.tell(("pipe", system.spawn(answer_late)))
+    await clock.advance(10.0, patience=DEADLINE)
+    assert await ref.ask("moments", timeout=None) == [0.0]
 
 
-def test_time_passes_after_a_message_that_could_not_be_sent_to_a_worker_process() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        ref, waiting = (system.spawn(Sleeper, dispatcher="process") for _ in range(2))
-        await ref.started()
-        waiting.tell("wait for ever")
-        ref.tell(Fickle())
-        for _ in range(2):
-            await clock.advance(1.0, patience=DEADLINE)
-        assert await ref.ask("moments", timeout=None) == []
+async def test_time_stands_still_while_a_task_of_a_handler_in_a_worker_process_is_at_work(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
+    async def silent(ctx: Context, message: Any) -> None:
+        ctx.defer_reply()
 
-    run(program, stop_timeout=0.0)
+    ref = system.spawn(Sleeper, dispatcher="process")
+    await ref.started()
+    ref.tell(("task beside an ask", system.spawn(silent), system.spawn(answer_late)))
+    await clock.advance(10.0, patience=DEADLINE)
+    assert await ref.ask("moments", timeout=None) == [0.0, 5.0]
 
 
-def test_time_stands_still_while_a_pipe_on_a_thread_of_its_own_is_at_work() -> None:  # M19
+@pytest.mark.config(stop_timeout=0.0)
+async def test_time_passes_after_a_message_that_could_not_be_sent_to_a_worker_process(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
+    ref, waiting = (system.spawn(Sleeper, dispatcher="process") for _ in range(2))
+    await ref.started()
+    waiting.tell("wait for ever")
+    ref.tell(Fickle())
+    for _ in range(2):
+        await clock.advance(1.0, patience=DEADLINE)
+    assert await ref.ask("moments", timeout=None) == []
+
+
+async def test_time_stands_still_while_a_pipe_on_a_thread_of_its_own_is_at_work(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
     entered, go_on = threading.Event(), threading.Event()
     handled: list[float] = []
+    other = system.spawn(answer_late)
 
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        other = system.spawn(answer_late)
+    async def work() -> str:
+        await other.ask(3, timeout=None)
+        entered.set()
+        assert go_on.wait(DEADLINE)
+        return "piped"
 
-        async def work() -> str:
-            await other.ask(3, timeout=None)
-            entered.set()
-            assert go_on.wait(DEADLINE)
-            return "piped"
+    class Piping(Actor[Any, Any]):
+        async def receive(self, message: Any) -> None:
+            if message == "piped":
+                handled.append(self.ctx.now())
+            else:
+                self.ctx.pipe_to_self(work())
 
-        class Piping(Actor[Any, Any]):
-            async def receive(self, message: Any) -> None:
-                if message == "piped":
-                    handled.append(self.ctx.now())
-                else:
-                    self.ctx.pipe_to_self(work())
-
-        system.spawn(Piping, dispatcher="pinned").tell("go")
-        moving = asyncio.create_task(clock.advance(10.0, patience=DEADLINE))
-        assert await asyncio.to_thread(entered.wait, DEADLINE)
-        assert clock.now() == 0.0
-        go_on.set()
-        await moving
-        assert handled == [0.0]
-
-    run(program)
+    system.spawn(Piping, dispatcher="pinned").tell("go")
+    moving = asyncio.create_task(clock.advance(10.0, patience=DEADLINE))
+    assert await asyncio.to_thread(entered.wait, DEADLINE)
+    assert clock.now() == 0.0
+    go_on.set()
+    await moving
+    assert handled == [0.0]
 
 
-def test_time_passes_over_a_pipe_that_waits() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        async def pipes(ctx: Context, message: Any) -> None:
-            ctx.pipe_to_self(asyncio.Event().wait())
+async def test_time_passes_over_a_pipe_that_waits(system: ActorSystem, clock: ManualClock) -> None:  # M19
+    async def pipes(ctx: Context, message: Any) -> None:
+        ctx.pipe_to_self(asyncio.Event().wait())
 
-        system.spawn(pipes, dispatcher="pinned").tell("go")
-        for _ in range(3):
-            await clock.advance(10.0, patience=DEADLINE)
-
-    run(program)
+    system.spawn(pipes, dispatcher="pinned").tell("go")
+    for _ in range(3):
+        await clock.advance(10.0, patience=DEADLINE)
 
 
 @pytest.mark.parametrize("what", ["terminated", "send"])
-def test_a_handler_on_its_own_thread_goes_on_at_the_time_at_which_its_wait_is_over(what: str) -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        times: list[float] = []
-        gate: list[asyncio.Future[None]] = []
+@pytest.mark.config(stop_timeout=0.0)
+async def test_a_handler_on_its_own_thread_goes_on_at_the_time_at_which_its_wait_is_over(
+    system: ActorSystem, clock: ManualClock, what: str
+) -> None:  # M19
+    times: list[float] = []
+    gate: list[asyncio.Future[None]] = []
 
-        async def ends_in_time(ctx: Context, message: Any) -> None:
-            if message == "begin":
-                ctx.send_after(1.0, ctx.self, "end")
-            elif message == "end":
-                ctx.stop()
+    async def ends_in_time(ctx: Context, message: Any) -> None:
+        if message == "begin":
+            ctx.send_after(1.0, ctx.self, "end")
+        elif message == "end":
+            ctx.stop()
 
-        async def waits(ctx: Context, other: ActorRef[Any, Any]) -> None:
-            if what == "terminated":
-                await other.terminated()
-            else:
-                with pytest.raises(SendTimeout):
-                    await full.send("x", timeout=1.0)
-            times.append(ctx.now())
+    async def waits(ctx: Context, other: ActorRef[Any, Any]) -> None:
+        if what == "terminated":
+            await other.terminated()
+        else:
+            with pytest.raises(SendTimeout):
+                await full.send("x", timeout=1.0)
+        times.append(ctx.now())
 
-        async def hold(ctx: Context, message: Any) -> None:
-            gate.append(asyncio.get_running_loop().create_future())
-            await gate[-1]
+    async def hold(ctx: Context, message: Any) -> None:
+        gate.append(asyncio.get_running_loop().create_future())
+        await gate[-1]
 
-        full: ActorRef[Any, Any] = system.spawn(hold, mailbox=MailboxConfig(capacity=1))
-        full.tell("in hand")
-        await until(lambda: gate)
-        full.tell("queued")
-        waiting = system.spawn(waits, dispatcher="pinned")
-        for moment in range(20):
-            other = system.spawn(ends_in_time)
-            other.tell("begin")
-            waiting.tell(other)
-            await clock.advance(10.0, patience=DEADLINE)
-            assert times[-1] == 10.0 * moment + 1.0
-
-    run(program, stop_timeout=0.0)
-
-
-def test_a_worker_that_blocks_for_ever_and_says_so_is_ended_in_time() -> None:  # M19, case 57
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        ref = system.spawn(Sleeper, dispatcher="process")
-        other = system.spawn(Sleeper, dispatcher="process")
-        await ref.started()
-        await other.started()
-        ref.tell("block, and say so twice")
-        await clock.advance(1.0, patience=DEADLINE)
-        other.tell("note")  # a frame that the worker cannot take
-        await clock.advance(1.0, patience=DEADLINE)
-        ref.stop()
-        await clock.advance(20.0, patience=DEADLINE)
-        assert not ref.is_alive
-        await system.shutdown(timeout=0.0)  # the other is in the same worker, and out of reach
-
-    run(program, stop_timeout=3.0)
+    full: ActorRef[Any, Any] = system.spawn(hold, mailbox=MailboxConfig(capacity=1))
+    full.tell("in hand")
+    await until(lambda: gate)
+    full.tell("queued")
+    waiting = system.spawn(waits, dispatcher="pinned")
+    for moment in range(20):
+        other = system.spawn(ends_in_time)
+        other.tell("begin")
+        waiting.tell(other)
+        await clock.advance(10.0, patience=DEADLINE)
+        assert times[-1] == 10.0 * moment + 1.0
 
 
-def test_a_thread_that_asks_another_system_on_the_same_clock_only_waits() -> None:  # M19
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        answers: list[Any] = []
+@pytest.mark.config(stop_timeout=3.0)
+async def test_a_worker_that_blocks_for_ever_and_says_so_is_ended_in_time(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19, case 57
+    ref = system.spawn(Sleeper, dispatcher="process")
+    other = system.spawn(Sleeper, dispatcher="process")
+    await ref.started()
+    await other.started()
+    ref.tell("block, and say so twice")
+    await clock.advance(1.0, patience=DEADLINE)
+    other.tell("note")  # a frame that the worker cannot take
+    await clock.advance(1.0, patience=DEADLINE)
+    ref.stop()
+    await clock.advance(20.0, patience=DEADLINE)
+    assert not ref.is_alive
+    await system.shutdown(timeout=0.0)  # the other is in the same worker, and out of reach
 
-        async def slow(ctx: Context, message: Any) -> None:
-            if message == "late":
-                owed.pop().send("at last")
-            else:
-                owed.append(ctx.defer_reply())
-                ctx.send_after(5.0, ctx.self, "late")
 
-        owed: list[Any] = []
-        async with ActorSystem("other", config=SystemConfig(clock=clock)) as other:
-            target = other.spawn(slow)
+async def test_a_thread_that_asks_another_system_on_the_same_clock_only_waits(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M19
+    answers: list[Any] = []
 
-            def ask(ctx: Context, message: Any) -> None:
-                answers.append((target.ask_sync("?", timeout=None), ctx.now()))
+    async def slow(ctx: Context, message: Any) -> None:
+        if message == "late":
+            owed.pop().send("at last")
+        else:
+            owed.append(ctx.defer_reply())
+            ctx.send_after(5.0, ctx.self, "late")
 
-            system.spawn(ask, dispatcher="parallel").tell("go")
-            await clock.advance(10.0, patience=DEADLINE)
-        assert answers == [("at last", 5.0)]
+    owed: list[Any] = []
+    async with ActorSystem("other", config=SystemConfig(clock=clock)) as other:
+        target = other.spawn(slow)
 
-    run(program)
+        def ask(ctx: Context, message: Any) -> None:
+            answers.append((target.ask_sync("?", timeout=None), ctx.now()))
+
+        system.spawn(ask, dispatcher="parallel").tell("go")
+        await clock.advance(10.0, patience=DEADLINE)
+    assert answers == [("at last", 5.0)]
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-def test_an_actor_elsewhere_that_waits_for_a_probe_counts_as_settled(dispatcher: str) -> None:  # B2
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        probe = TestProbe(system)
+async def test_an_actor_elsewhere_that_waits_for_a_probe_counts_as_settled(
+    system: ActorSystem, clock: ManualClock, dispatcher: str
+) -> None:  # B2
+    probe = TestProbe(system)
 
-        def ask(ctx: Context, message: Any) -> Any:
-            return probe.ref.ask_sync("?", timeout=None)
+    def ask(ctx: Context, message: Any) -> Any:
+        return probe.ref.ask_sync("?", timeout=None)
 
-        async def ask_async(ctx: Context, message: Any) -> Any:
-            return await probe.ref.ask("?", timeout=None)
+    async def ask_async(ctx: Context, message: Any) -> Any:
+        return await probe.ref.ask("?", timeout=None)
 
-        asked = system.spawn(ask if dispatcher == "parallel" else ask_async, dispatcher=dispatcher).ask("go")
-        await probe.expect("?")
-        await probe.expect_no()
-        probe.reply("!")
-        assert await asked == "!"
-
-    run(program)
+    asked = system.spawn(ask if dispatcher == "parallel" else ask_async, dispatcher=dispatcher).ask("go")
+    await probe.expect("?")
+    await probe.expect_no()
+    probe.reply("!")
+    assert await asked == "!"
 
 
 def test_a_cancelled_handler_in_a_worker_process_has_a_last_chance_at_shutdown(
@@ -266,38 +251,36 @@ def test_a_cancelled_handler_in_a_worker_process_has_a_last_chance_at_shutdown(
     assert (tmp_path / "cleaned up").exists()
 
 
-def test_an_abandoned_handler_that_blocks_gives_its_share_of_the_pool_back() -> None:  # M9, case 57
+async def test_an_abandoned_handler_that_blocks_gives_its_share_of_the_pool_back(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # M9, case 57
     never = threading.Event()
+    entered = threading.Event()
 
-    async def program(system: ActorSystem, clock: ManualClock) -> None:
-        entered = threading.Event()
-
-        def block(ctx: Context, message: Any) -> None:
-            with ctx.blocking():
-                entered.set()
-                never.wait(DEADLINE)
-
-        def hold(ctx: Context, message: Any) -> None:
+    def block(ctx: Context, message: Any) -> None:
+        with ctx.blocking():
             entered.set()
             never.wait(DEADLINE)
 
-        abandoned = 3
-        for _ in range(abandoned):
-            entered.clear()
-            ref = system.spawn(block, dispatcher="one")
-            ref.tell("go")
-            assert await asyncio.to_thread(entered.wait, DEADLINE)
-            ref.kill()
-            await clock.advance(5.0, patience=DEADLINE)
-            assert not ref.is_alive
-        entered.clear()
-        held = [system.spawn(hold, dispatcher="one") for _ in range(3)]
-        for ref in held:
-            ref.tell("go")
-        await until(lambda: all(system.ledger(ref).in_hand for ref in held))
-        assert await asyncio.to_thread(entered.wait, DEADLINE)
-        serving = [thread for thread in threading.enumerate() if thread.name.startswith("test one")]
-        assert len(serving) == abandoned + 1
-        never.set()
+    def hold(ctx: Context, message: Any) -> None:
+        entered.set()
+        never.wait(DEADLINE)
 
-    run(program)
+    abandoned = 3
+    for _ in range(abandoned):
+        entered.clear()
+        ref = system.spawn(block, dispatcher="one")
+        ref.tell("go")
+        assert await asyncio.to_thread(entered.wait, DEADLINE)
+        ref.kill()
+        await clock.advance(5.0, patience=DEADLINE)
+        assert not ref.is_alive
+    entered.clear()
+    held = [system.spawn(hold, dispatcher="one") for _ in range(3)]
+    for ref in held:
+        ref.tell("go")
+    await until(lambda: all(system.ledger(ref).in_hand for ref in held))
+    assert await asyncio.to_thread(entered.wait, DEADLINE)
+    serving = [thread for thread in threading.enumerate() if thread.name.startswith("test one")]
+    assert len(serving) == abandoned + 1
+    never.set()

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorSystem, Context, Directive, ExitKind, Parallel, Supervision, SystemConfig
+from greenroom import Actor, ActorSystem, Context, Directive, ExitKind, Parallel, Supervision
 from greenroom.errors import NoThread
-from greenroom.testing import assert_ledger_balanced
+from tests.conftest import Play
 
 PATIENCE = 120.0
 ROOT = Path(__file__).parents[3]
@@ -50,21 +50,10 @@ def no_threads() -> Iterator[list[int]]:
         yield refused
 
 
-def run(program: Callable[[ActorSystem], Any], **config: Any) -> ActorSystem:
-    config.setdefault("supervision", Supervision(Directive.STOP))
-    config.setdefault("stuck_after", 0.0)
-    system = ActorSystem("poor", config=SystemConfig(**config))
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), system:
-            await program(system)
-
-    asyncio.run(main())
-    ledger = assert_ledger_balanced(system)
-    assert ledger.queued == ledger.in_hand == 0
-    assert system.actors() == []
-    assert not [one.name for one in threading.enumerate() if one.name.startswith("poor")]
-    return system
+@pytest.fixture
+def play() -> Iterator[Play]:
+    yield Play("asyncio", stuck_after=0.0)
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("test ")]
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -73,85 +62,77 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-def test_an_actor_without_a_thread_fails_to_start_and_says_so(dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        with no_threads():
-            ref = system.spawn(Worker, name="worker", dispatcher=dispatcher)
-            ref.tell("lost")
-            with pytest.raises(NoThread, match=f"/worker, by the dispatcher '{dispatcher}': raise the limit") as caught:
-                await ref.started()
-            assert isinstance(caught.value.__cause__, RuntimeError)
-            assert (await ref.terminated()).kind is ExitKind.FAIL
-        assert system.ledger(ref).dead_lettered == 1
-        assert system.actor("worker") is None
-        assert system.dispatchers.threads == {}
-        again = system.spawn(Worker, name="worker", dispatcher=dispatcher)
-        assert (await again.ask("where?", timeout=None)).startswith(f"poor {dispatcher}")
-
-    run(program)
+async def test_an_actor_without_a_thread_fails_to_start_and_says_so(system: ActorSystem, dispatcher: str) -> None:
+    with no_threads():
+        ref = system.spawn(Worker, name="worker", dispatcher=dispatcher)
+        ref.tell("lost")
+        with pytest.raises(NoThread, match=f"/worker, by the dispatcher '{dispatcher}': raise the limit") as caught:
+            await ref.started()
+        assert isinstance(caught.value.__cause__, RuntimeError)
+        assert (await ref.terminated()).kind is ExitKind.FAIL
+    assert system.ledger(ref).dead_lettered == 1
+    assert system.actor("worker") is None
+    assert system.dispatchers.threads == {}
+    again = system.spawn(Worker, name="worker", dispatcher=dispatcher)
+    assert (await again.ask("where?", timeout=None)).startswith(f"test {dispatcher}")
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-def test_its_supervisor_has_it_restarted_when_there_are_threads_again(dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        with no_threads() as refused:
-            ref = system.spawn(Worker, dispatcher=dispatcher)
-            asked = ref.ask("where?", timeout=None)
-            await until(lambda: len(refused) >= 3)
-        assert (await asked).startswith(f"poor {dispatcher}")
-
-    run(program, supervision=Supervision(max_restarts=None, backoff=None))
-
-
-def test_a_message_that_finds_no_thread_fails_and_the_asker_is_told() -> None:
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(where, dispatcher="parallel", supervision=Supervision(Directive.RESUME))
-        await ref.started()
-        with no_threads():
-            asked = [ref.ask("where?", timeout=None) for _ in range(3)]
-            for one in asked:
-                with pytest.raises(NoThread, match="parallel"):
-                    await one
-        assert system.ledger(ref).failed == 3
-        assert (await ref.ask("where?", timeout=None)).startswith("poor parallel")
-
-    run(program)
+@pytest.mark.config(supervision=Supervision(max_restarts=None, backoff=None))
+async def test_its_supervisor_has_it_restarted_when_there_are_threads_again(
+    system: ActorSystem, dispatcher: str
+) -> None:
+    with no_threads() as refused:
+        ref = system.spawn(Worker, dispatcher=dispatcher)
+        asked = ref.ask("where?", timeout=None)
+        await until(lambda: len(refused) >= 3)
+    assert (await asked).startswith(f"test {dispatcher}")
 
 
-def test_what_waits_for_a_thread_fails_when_the_last_one_is_abandoned() -> None:
+async def test_a_message_that_finds_no_thread_fails_and_the_asker_is_told(system: ActorSystem) -> None:
+    ref = system.spawn(where, dispatcher="parallel", supervision=Supervision(Directive.RESUME))
+    await ref.started()
+    with no_threads():
+        asked = [ref.ask("where?", timeout=None) for _ in range(3)]
+        for one in asked:
+            with pytest.raises(NoThread, match="parallel"):
+                await one
+    assert system.ledger(ref).failed == 3
+    assert (await ref.ask("where?", timeout=None)).startswith("test parallel")
+
+
+@pytest.mark.config(dispatchers={"parallel": Parallel(threads=1)})
+async def test_what_waits_for_a_thread_fails_when_the_last_one_is_abandoned(system: ActorSystem) -> None:
     held, let_go = threading.Event(), threading.Event()
 
     def block() -> None:
         held.set()
         let_go.wait(PATIENCE)
 
-    async def program(system: ActorSystem) -> None:
-        busy, waiting = (system.spawn(Worker, dispatcher="parallel") for _ in range(2))
-        await asyncio.gather(busy.started(), waiting.started())
-        busy.tell(block)
-        await until(held.is_set)
-        asked = waiting.ask("where?", timeout=None)
-        await asyncio.sleep(0)
-        with no_threads():
-            busy.kill()
-            with pytest.raises(NoThread, match="parallel"):
-                await asked
-        let_go.set()
-        again = system.spawn(Worker, dispatcher="parallel")
-        assert (await again.ask("where?", timeout=None)).startswith("poor parallel")
-        await busy.terminated()
-
-    run(program, dispatchers={"parallel": Parallel(threads=1)})
+    busy, waiting = (system.spawn(Worker, dispatcher="parallel") for _ in range(2))
+    await asyncio.gather(busy.started(), waiting.started())
+    busy.tell(block)
+    await until(held.is_set)
+    asked = waiting.ask("where?", timeout=None)
+    await asyncio.sleep(0)
+    with no_threads():
+        busy.kill()
+        with pytest.raises(NoThread, match="parallel"):
+            await asked
+    let_go.set()
+    again = system.spawn(Worker, dispatcher="parallel")
+    assert (await again.ask("where?", timeout=None)).startswith("test parallel")
+    await busy.terminated()
 
 
-def test_a_system_without_a_watchdog_runs_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_system_without_a_watchdog_runs_and_says_so(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     async def program(system: ActorSystem) -> None:
         assert await system.spawn(Worker).ask("where?") == threading.current_thread().name
 
     with no_threads(), caplog.at_level(logging.WARNING, "greenroom"):
-        run(program, stuck_after=1.0)
+        play(program, stuck_after=1.0)
     assert "not reported: can't start new thread" in caplog.text
-    run(program, stuck_after=1.0)
+    play(program, stuck_after=1.0)
 
 
 def test_a_sync_program_without_a_thread_is_told_so_and_may_try_again() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +19,8 @@ from greenroom import (
     Reply,
     State,
     Supervision,
-    SystemConfig,
 )
-from greenroom.testing import assert_ledger_balanced
+from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -129,18 +127,9 @@ class Ear:
         self._reply.send(None)
 
 
-def run(program: Callable[[ActorSystem, Ear], Any]) -> ActorSystem:
-    system = ActorSystem(
-        config=SystemConfig(history=True, stop_timeout=1e6, supervision=Supervision(Directive.STOP, backoff=None))
-    )
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), system:
-            await program(system, Ear(system))
-
-    asyncio.run(main())
-    assert_ledger_balanced(system)
-    return system
+@pytest.fixture
+def play() -> Play:
+    return Play("asyncio", history=True, stop_timeout=1e6, supervision=Supervision(Directive.STOP, backoff=None))
 
 
 starters = pytest.mark.parametrize(
@@ -150,112 +139,110 @@ starters = pytest.mark.parametrize(
 
 @starters
 @pytest.mark.parametrize("how", ["stop", "parent", "system"])
-def test_a_stop_while_pre_start_runs_leaves_out_post_start(how: str, kind: type[Actor], dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        parent: ActorRef[Any] | None = None
-        if how == "parent":
-            parent = system.spawn(Parent, kind, ear.ref, dispatcher, dispatcher="concurrent")
-            await parent.started()
-            ref: ActorRef[Any] | None = system.actor(f"{parent.path}/child")
-            assert ref is not None
-        else:
-            ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
-        ref.tell("never handled")
-        starting = asyncio.create_task(ref.started())
-        await ear.asked.wait()
-        if how == "system":
-            system.stop()
-        else:
-            (ref if parent is None else parent).stop()
-            ear.answer()
-        reason = await ref.terminated()
-        assert reason.kind is (ExitKind.NORMAL if how == "stop" else ExitKind.SHUTDOWN)
-        with pytest.raises(ActorTerminated):
-            await starting
-        assert ref.history == BROKEN_OFF
-        await (system.stopped() if how == "system" else system.settle())
-        assert sorted(ear.heard) == ["never handled", "post_stop", "pre_start"]
-        assert system.ledger(ref).handled == 0
-
-    run(program)
+async def test_a_stop_while_pre_start_runs_leaves_out_post_start(
+    system: ActorSystem, how: str, kind: type[Actor], dispatcher: str
+) -> None:
+    ear = Ear(system)
+    parent: ActorRef[Any] | None = None
+    if how == "parent":
+        parent = system.spawn(Parent, kind, ear.ref, dispatcher, dispatcher="concurrent")
+        await parent.started()
+        ref: ActorRef[Any] | None = system.actor(f"{parent.path}/child")
+        assert ref is not None
+    else:
+        ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
+    ref.tell("never handled")
+    starting = asyncio.create_task(ref.started())
+    await ear.asked.wait()
+    if how == "system":
+        system.stop()
+    else:
+        (ref if parent is None else parent).stop()
+        ear.answer()
+    reason = await ref.terminated()
+    assert reason.kind is (ExitKind.NORMAL if how == "stop" else ExitKind.SHUTDOWN)
+    with pytest.raises(ActorTerminated):
+        await starting
+    assert ref.history == BROKEN_OFF
+    await (system.stopped() if how == "system" else system.settle())
+    assert sorted(ear.heard) == ["never handled", "post_stop", "pre_start"]
+    assert system.ledger(ref).handled == 0
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("kind", [Starter, Dogged])
-def test_a_kill_while_pre_start_runs_leaves_out_post_start(kind: type[Actor], dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
-        await ear.asked.wait()
-        ref.kill()
-        assert (await ref.terminated()).kind is ExitKind.KILLED
-        assert ref.history == KILLED
-        await system.settle()
-        assert ear.heard == ["pre_start", "post_stop"]
-
-    run(program)
+async def test_a_kill_while_pre_start_runs_leaves_out_post_start(
+    system: ActorSystem, kind: type[Actor], dispatcher: str
+) -> None:
+    ear = Ear(system)
+    ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
+    await ear.asked.wait()
+    ref.kill()
+    assert (await ref.terminated()).kind is ExitKind.KILLED
+    assert ref.history == KILLED
+    await system.settle()
+    assert ear.heard == ["pre_start", "post_stop"]
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("how", ["ctx.stop", "stop", "kill", "system.stop"])
-def test_an_actor_that_ends_itself_in_pre_start_has_no_post_start(how: str, dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        ref = system.spawn(Resigning, ear.ref, how, dispatcher=dispatcher)
-        await ref.terminated()
-        assert ref.history == (KILLED if how == "kill" else BROKEN_OFF)
-        await (system.stopped() if how == "system.stop" else system.settle())
-        assert "post_start" not in ear.heard
-        assert "pre_stop" not in ear.heard
-        assert ear.heard.count("post_stop") == 1
-
-    run(program)
+async def test_an_actor_that_ends_itself_in_pre_start_has_no_post_start(
+    system: ActorSystem, how: str, dispatcher: str
+) -> None:
+    ear = Ear(system)
+    ref = system.spawn(Resigning, ear.ref, how, dispatcher=dispatcher)
+    await ref.terminated()
+    assert ref.history == (KILLED if how == "kill" else BROKEN_OFF)
+    await (system.stopped() if how == "system.stop" else system.settle())
+    assert "post_start" not in ear.heard
+    assert "pre_stop" not in ear.heard
+    assert ear.heard.count("post_stop") == 1
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
-def test_a_stop_before_the_start_lets_it_come_to_its_end(dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        ref = system.spawn(Starter, ear.ref, dispatcher=dispatcher)
-        ref.stop()
-        await ear.asked.wait()
-        ear.answer()
-        await ref.terminated()
-        await system.settle()
-        assert ear.heard == ["pre_start", "post_start", "pre_stop", "post_stop"]
-
-    run(program)
+async def test_a_stop_before_the_start_lets_it_come_to_its_end(system: ActorSystem, dispatcher: str) -> None:
+    ear = Ear(system)
+    ref = system.spawn(Starter, ear.ref, dispatcher=dispatcher)
+    ref.stop()
+    await ear.asked.wait()
+    ear.answer()
+    await ref.terminated()
+    await system.settle()
+    assert ear.heard == ["pre_start", "post_start", "pre_stop", "post_stop"]
 
 
 @starters
-def test_a_restart_while_pre_start_runs_comes_after_the_whole_start(kind: type[Actor], dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
-        ref.tell("handled once")
-        await ear.asked.wait()
-        ref.restart()
-        ear.answer()
-        await ear.asked.wait()
-        ear.answer()
-        await system.settle()
-        first = ["pre_start", "post_start", "pre_restart", "post_stop"]
-        assert ear.heard == [*first, "pre_start", "post_restart", "post_start", "handled once"]
-
-    run(program)
+async def test_a_restart_while_pre_start_runs_comes_after_the_whole_start(
+    system: ActorSystem, kind: type[Actor], dispatcher: str
+) -> None:
+    ear = Ear(system)
+    ref = system.spawn(kind, ear.ref, dispatcher=dispatcher)
+    ref.tell("handled once")
+    await ear.asked.wait()
+    ref.restart()
+    ear.answer()
+    await ear.asked.wait()
+    ear.answer()
+    await system.settle()
+    first = ["pre_start", "post_start", "pre_restart", "post_stop"]
+    assert ear.heard == [*first, "pre_start", "post_restart", "post_start", "handled once"]
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_stop_while_a_restarted_actor_starts_leaves_out_the_rest_of_it(how: str, dispatcher: str) -> None:
-    async def program(system: ActorSystem, ear: Ear) -> None:
-        ref = system.spawn(Starter, ear.ref, dispatcher=dispatcher)
-        await ear.asked.wait()
+async def test_a_stop_while_a_restarted_actor_starts_leaves_out_the_rest_of_it(
+    system: ActorSystem, how: str, dispatcher: str
+) -> None:
+    ear = Ear(system)
+    ref = system.spawn(Starter, ear.ref, dispatcher=dispatcher)
+    await ear.asked.wait()
+    ear.answer()
+    await ref.started()
+    ref.restart()
+    await ear.asked.wait()
+    getattr(ref, how)()
+    if how == "stop":
         ear.answer()
-        await ref.started()
-        ref.restart()
-        await ear.asked.wait()
-        getattr(ref, how)()
-        if how == "stop":
-            ear.answer()
-        await ref.terminated()
-        await system.settle()
-        assert ear.heard == ["pre_start", "post_start", "pre_restart", "post_stop", "pre_start", "post_stop"]
-
-    run(program)
+    await ref.terminated()
+    await system.settle()
+    assert ear.heard == ["pre_start", "post_start", "pre_restart", "post_stop", "pre_start", "post_stop"]

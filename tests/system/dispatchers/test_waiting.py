@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,10 +17,9 @@ from greenroom import (
     ManualClock,
     State,
     Supervision,
-    SystemConfig,
 )
 from greenroom.errors import InvalidDelay, WaitsForItself
-from greenroom.testing import assert_ledger_balanced
+from tests.conftest import Play
 from tests.gates import Gate
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
@@ -72,20 +71,12 @@ BEFORE = ["pre_start", "post_start", "pre_restart", "post_restart"]
 AFTER = ["receive", "pre_stop"]
 
 
-def run(program: Callable[[ActorSystem], Any], **config: Any) -> ActorSystem:
-    config.setdefault("supervision", Supervision(backoff=None))
-    system = ActorSystem(config=SystemConfig(**config))
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE), system:
-            await program(system)
-
-    asyncio.run(main())
-    assert_ledger_balanced(system)
-    return system
+@pytest.fixture
+def play() -> Play:
+    return Play("asyncio", supervision=Supervision(backoff=None))
 
 
-def heard_of(hook: str, what: str, dispatcher: str) -> list[str]:
+def heard_of(play: Play, hook: str, what: str, dispatcher: str) -> list[str]:
     """What an actor finds that awaits something of its own."""
     heard: list[str] = []
 
@@ -101,27 +92,29 @@ def heard_of(hook: str, what: str, dispatcher: str) -> list[str]:
         assert (await ref.terminated()).kind is ExitKind.NORMAL
         await system.settle()
 
-    run(program, stop_timeout=PATIENCE)
+    play(program, stop_timeout=PATIENCE)
     return heard
 
 
 @every_dispatcher
 @pytest.mark.parametrize("hook", BEFORE)
-def test_an_actor_that_awaits_its_own_start_before_it_is_told_so(hook: str, dispatcher: str) -> None:
-    assert heard_of(hook, "started", dispatcher) == [f"{hook}: {WaitsForItself.__name__}"]
+def test_an_actor_that_awaits_its_own_start_before_it_is_told_so(play: Play, hook: str, dispatcher: str) -> None:
+    assert heard_of(play, hook, "started", dispatcher) == [f"{hook}: {WaitsForItself.__name__}"]
 
 
 @every_dispatcher
 @pytest.mark.parametrize("hook", AFTER)
-def test_an_actor_that_awaits_its_own_start_after_it_goes_on_at_once(hook: str, dispatcher: str) -> None:
-    assert heard_of(hook, "started", dispatcher) == [f"{hook}: None"]
+def test_an_actor_that_awaits_its_own_start_after_it_goes_on_at_once(play: Play, hook: str, dispatcher: str) -> None:
+    assert heard_of(play, hook, "started", dispatcher) == [f"{hook}: None"]
 
 
 @every_dispatcher
 @pytest.mark.parametrize("hook", ["pre_start", "receive", "post_stop"])
 @pytest.mark.parametrize("what", ["terminated", "inspect"])
-def test_an_actor_that_awaits_its_own_end_or_inspection_is_told_so(what: str, hook: str, dispatcher: str) -> None:
-    assert heard_of(hook, what, dispatcher) == [f"{hook}: {WaitsForItself.__name__}"]
+def test_an_actor_that_awaits_its_own_end_or_inspection_is_told_so(
+    play: Play, what: str, hook: str, dispatcher: str
+) -> None:
+    assert heard_of(play, hook, what, dispatcher) == [f"{hook}: {WaitsForItself.__name__}"]
 
 
 class Delegating(Actor[str, str]):
@@ -138,22 +131,19 @@ class Delegating(Actor[str, str]):
 
 
 @pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
-def test_a_task_that_an_actor_makes_may_await_its_inspection(dispatcher: str) -> None:
-    async def program(system: ActorSystem) -> None:
-        looked = Gate()
+async def test_a_task_that_an_actor_makes_may_await_its_inspection(system: ActorSystem, dispatcher: str) -> None:
+    looked = Gate()
 
-        class Looking(Delegating):
-            async def receive(self, message: Any) -> Any:
-                if isinstance(message, str):
-                    return await super().receive(message)
-                looked.set_result(message)
-                return None
+    class Looking(Delegating):
+        async def receive(self, message: Any) -> Any:
+            if isinstance(message, str):
+                return await super().receive(message)
+            looked.set_result(message)
+            return None
 
-        ref = system.spawn(Looking, dispatcher=dispatcher)
-        assert await ref.ask("depth", timeout=None) == "begun"
-        assert await looked == {"items": ("depth",)}
-
-    run(program)
+    ref = system.spawn(Looking, dispatcher=dispatcher)
+    assert await ref.ask("depth", timeout=None) == "begun"
+    assert await looked == {"items": ("depth",)}
 
 
 class Busy(Actor[ActorRef, None]):
@@ -178,58 +168,52 @@ class Curious(Actor[ActorRef, str]):
 
 
 @every_dispatcher
-def test_an_inspection_that_is_late_says_who_and_how_long(dispatcher: str) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        busy = asyncio.Event()
-        ref = system.spawn(Busy, name="busy", dispatcher=dispatcher)
-        assert await ref.inspect("a", timeout=None) == {"items": ("a",)}
-        ref.tell(system.spawn(lambda ctx, message: busy.set(), dispatcher="concurrent"))
-        await busy.wait()
-        looks = [asyncio.create_task(ref.inspect()), asyncio.create_task(ref.inspect(timeout=2.0))]
-        patient = asyncio.create_task(ref.inspect(timeout=None))
-        await asyncio.sleep(0)
-        await clock.advance(1.9)
-        assert not any(one.done() for one in looks)
-        await clock.advance(0.1)
-        with pytest.raises(AskTimeout, match=r"/busy within 2.0 s.*`timeout`") as caught:
-            await looks[1]
-        assert caught.value.ref == ref
-        await clock.advance(2.9)
-        assert not looks[0].done()
-        await clock.advance(0.1)
-        with pytest.raises(AskTimeout, match=r"/busy within 5.0 s"):
-            await looks[0]
-        assert len(ref._cell.waiting_orders()) == 1  # what nobody waits for is not kept
-        patient.cancel()
-        await asyncio.sleep(0)
-        assert ref._cell.waiting_orders() == ()
-        ref.kill()
-        await ref.terminated()
-
-    run(program, clock=clock)
+async def test_an_inspection_that_is_late_says_who_and_how_long(
+    system: ActorSystem, clock: ManualClock, dispatcher: str
+) -> None:
+    busy = asyncio.Event()
+    ref = system.spawn(Busy, name="busy", dispatcher=dispatcher)
+    assert await ref.inspect("a", timeout=None) == {"items": ("a",)}
+    ref.tell(system.spawn(lambda ctx, message: busy.set(), dispatcher="concurrent"))
+    await busy.wait()
+    looks = [asyncio.create_task(ref.inspect()), asyncio.create_task(ref.inspect(timeout=2.0))]
+    patient = asyncio.create_task(ref.inspect(timeout=None))
+    await asyncio.sleep(0)
+    await clock.advance(1.9)
+    assert not any(one.done() for one in looks)
+    await clock.advance(0.1)
+    with pytest.raises(AskTimeout, match=r"/busy within 2.0 s.*`timeout`") as caught:
+        await looks[1]
+    assert caught.value.ref == ref
+    await clock.advance(2.9)
+    assert not looks[0].done()
+    await clock.advance(0.1)
+    with pytest.raises(AskTimeout, match=r"/busy within 5.0 s"):
+        await looks[0]
+    assert len(ref._cell.waiting_orders()) == 1  # what nobody waits for is not kept
+    patient.cancel()
+    await asyncio.sleep(0)
+    assert ref._cell.waiting_orders() == ()
+    ref.kill()
+    await ref.terminated()
 
 
 @every_dispatcher
-def test_an_inspection_by_another_actor_has_a_deadline_too(dispatcher: str) -> None:
-    clock = ManualClock()
-
-    async def program(system: ActorSystem) -> None:
-        busy = asyncio.Event()
-        ref = system.spawn(Busy, name="busy", dispatcher="concurrent")
-        ref.tell(system.spawn(lambda ctx, message: busy.set(), dispatcher="concurrent"))
-        await busy.wait()
-        asked = system.spawn(Curious, dispatcher=dispatcher).ask(ref, timeout=None)
-        while not asked.done():
-            await clock.advance(1.0)
-        answer = await asked
-        assert "/busy within 2.0 s" in answer
-        assert answer.endswith(", 2.0")
-        ref.kill()
-        await ref.terminated()
-
-    run(program, clock=clock)
+async def test_an_inspection_by_another_actor_has_a_deadline_too(
+    system: ActorSystem, clock: ManualClock, dispatcher: str
+) -> None:
+    busy = asyncio.Event()
+    ref = system.spawn(Busy, name="busy", dispatcher="concurrent")
+    ref.tell(system.spawn(lambda ctx, message: busy.set(), dispatcher="concurrent"))
+    await busy.wait()
+    asked = system.spawn(Curious, dispatcher=dispatcher).ask(ref, timeout=None)
+    while not asked.done():
+        await clock.advance(1.0)
+    answer = await asked
+    assert "/busy within 2.0 s" in answer
+    assert answer.endswith(", 2.0")
+    ref.kill()
+    await ref.terminated()
 
 
 def test_an_inspection_in_a_system_that_never_starts_has_its_deadline() -> None:
@@ -247,9 +231,6 @@ def test_an_inspection_in_a_system_that_never_starts_has_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), "soon"])
-def test_an_inspection_refuses_a_timeout_that_is_none(timeout: Any) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(InvalidDelay):
-            await system.spawn(Busy).inspect(timeout=timeout)
-
-    run(program)
+async def test_an_inspection_refuses_a_timeout_that_is_none(system: ActorSystem, timeout: Any) -> None:
+    with pytest.raises(InvalidDelay):
+        await system.spawn(Busy).inspect(timeout=timeout)

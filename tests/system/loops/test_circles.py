@@ -17,6 +17,11 @@ PATIENCE = 120.0
 ROUNDS = 30
 
 
+@pytest.fixture
+def play() -> Play:
+    return Play("spread")
+
+
 class Walker(Actor[Any, Any]):
     """Asks the first of a path to walk the rest of it, once all have come to the barrier. An error is an answer too."""
 
@@ -44,8 +49,8 @@ def assert_one_is_refused(ends: list[Any], circle: list[Ref]) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 3])
-def test_of_those_who_ask_one_another_at_once_one_is_refused_though_each_finds_the_circle(
-    monkeypatch: pytest.MonkeyPatch, length: int
+async def test_of_those_who_ask_one_another_at_once_one_is_refused_though_each_finds_the_circle(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:  # case 25
     found = threading.Barrier(length)
     close = Walk._close
@@ -55,31 +60,27 @@ def test_of_those_who_ask_one_another_at_once_one_is_refused_though_each_finds_t
         close(walk)
 
     monkeypatch.setattr(Walk, "_close", close_together)
-
-    async def program(system: ActorSystem) -> None:
-        barrier = threading.Barrier(length)
-        walkers: list[Ref] = [system.spawn(Walker, barrier) for _ in range(length)]
-        assert len({one._cell.loop for one in walkers}) == length
-        for _ in range(ROUNDS):
-            assert_one_is_refused(await at_once(walkers), walkers)
-
-    Play("spread")(program)
+    barrier = threading.Barrier(length)
+    walkers: list[Ref] = [system.spawn(Walker, barrier) for _ in range(length)]
+    assert len({one._cell.loop for one in walkers}) == length
+    for _ in range(ROUNDS):
+        assert_one_is_refused(await at_once(walkers), walkers)
 
 
 @pytest.mark.parametrize("length", [2, 3])
-def test_of_those_who_ask_one_another_at_once_one_is_refused_whoever_finds_the_circle(length: int) -> None:  # case 25
-    async def program(system: ActorSystem) -> None:
-        barrier = threading.Barrier(length)
-        walkers: list[Ref] = [system.spawn(Walker, barrier) for _ in range(length)]
-        for _ in range(ROUNDS):
-            assert_one_is_refused(await at_once(walkers), walkers)
-        await system.settle()
-        assert system.ledger().late_replies == ROUNDS  # of those that were refused, and handled later
+async def test_of_those_who_ask_one_another_at_once_one_is_refused_whoever_finds_the_circle(
+    system: ActorSystem, length: int
+) -> None:  # case 25
+    barrier = threading.Barrier(length)
+    walkers: list[Ref] = [system.spawn(Walker, barrier) for _ in range(length)]
+    for _ in range(ROUNDS):
+        assert_one_is_refused(await at_once(walkers), walkers)
+    await system.settle()
+    assert system.ledger().late_replies == ROUNDS  # of those that were refused, and handled later
 
-    Play("spread")(program)
 
-
-def test_who_asks_back_is_refused_even_if_it_waits_before_the_one_it_was_asked_by(
+async def test_who_asks_back_is_refused_even_if_it_waits_before_the_one_it_was_asked_by(
+    system: ActorSystem,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # case 25
     waits = threading.Event()
@@ -92,30 +93,28 @@ def test_who_asks_back_is_refused_even_if_it_waits_before_the_one_it_was_asked_b
 
     monkeypatch.setattr(Walk, "_go_to", go_and_tell)
 
-    async def program(system: ActorSystem) -> None:
-        async def ask(ctx: Context, other: Ref | None) -> Any:
-            if other is None:
-                return "here"
-            asked = other.ask(ctx.self, timeout=None)
-            assert waits.wait(PATIENCE)  # its thread is held, and the other waits already
-            return await outcome(asked)
+    async def ask(ctx: Context, other: Ref | None) -> Any:
+        if other is None:
+            return "here"
+        asked = other.ask(ctx.self, timeout=None)
+        assert waits.wait(PATIENCE)  # its thread is held, and the other waits already
+        return await outcome(asked)
 
-        async def ask_back(ctx: Context, asker: Ref) -> Any:
-            return [await outcome(asker.ask(None, timeout=None))]
+    async def ask_back(ctx: Context, asker: Ref) -> Any:
+        return [await outcome(asker.ask(None, timeout=None))]
 
-        one: Ref = system.spawn(ask)
-        two: Ref = system.spawn(ask_back)
-        [error] = await one.ask(two, timeout=None)
-        assert isinstance(error, AskDeadlock)
-        assert error.cycle == (two, one, two)
-
-    Play("spread")(program)
+    one: Ref = system.spawn(ask)
+    two: Ref = system.spawn(ask_back)
+    [error] = await one.ask(two, timeout=None)
+    assert isinstance(error, AskDeadlock)
+    assert error.cycle == (two, one, two)
 
 
-def test_a_circle_is_none_if_one_gave_up_before_the_last_began_to_wait(
+async def test_a_circle_is_none_if_one_gave_up_before_the_last_began_to_wait(
+    system: ActorSystem,
+    clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # case 25
-    clock = ManualClock()
     held: list[tuple[Walk, Any]] = []
     first: list[Ref] = []
     go_to = Walk._go_to
@@ -127,51 +126,47 @@ def test_a_circle_is_none_if_one_gave_up_before_the_last_began_to_wait(
         return go_to(walk, cell)
 
     monkeypatch.setattr(Walk, "_go_to", hold_one)
+    opens, goes_on, gave_up = Event(), Event(), Event()
 
-    async def program(system: ActorSystem) -> None:
-        opens, goes_on, gave_up = Event(), Event(), Event()
+    async def ask(ctx: Context, path: tuple[Ref, ...]) -> Any:
+        return await outcome(path[0].ask(path[1:], timeout=None)) if path else "here"
 
-        async def ask(ctx: Context, path: tuple[Ref, ...]) -> Any:
-            return await outcome(path[0].ask(path[1:], timeout=None)) if path else "here"
+    async def give_up(ctx: Context, path: tuple[Ref, ...]) -> Any:
+        assert isinstance(await outcome(path[0].ask(path[1:], timeout=1.0)), AskTimeout)
+        gave_up.set()
+        await goes_on.wait()
+        return "late, but here"
 
-        async def give_up(ctx: Context, path: tuple[Ref, ...]) -> Any:
-            assert isinstance(await outcome(path[0].ask(path[1:], timeout=1.0)), AskTimeout)
-            gave_up.set()
-            await goes_on.wait()
-            return "late, but here"
+    async def ask_late(ctx: Context, path: tuple[Ref, ...]) -> None:
+        await opens.wait()
+        heard.append(await outcome(path[0].ask((), timeout=None)))
 
-        async def ask_late(ctx: Context, path: tuple[Ref, ...]) -> None:
-            await opens.wait()
-            heard.append(await outcome(path[0].ask((), timeout=None)))
-
-        heard: list[Any] = []
-        one: Ref = system.spawn(ask)
-        two: Ref = system.spawn(give_up)
-        three: Ref = system.spawn(ask_late)
-        first.append(one)
-        asking = one.ask((two, three, one), timeout=None)
-        await until(lambda: system.ledger(three).sent)
-        await turns()  # so that the second waits
-        go_to(*held[0])
-        await until(lambda: len(held) == 2)  # on its way to the third
-        await clock.advance(1.0)
-        await gave_up.wait()
-        opens.set()
-        await until(lambda: system.ledger(one).queued)
-        await turns()  # so that the third waits
-        go_to(*held[1])
-        await turns()
-        goes_on.set()
-        assert await asking == "late, but here"
-        await system.settle()
-        assert heard == ["here"]
-
-    Play("spread")(program, clock=clock)
+    heard: list[Any] = []
+    one: Ref = system.spawn(ask)
+    two: Ref = system.spawn(give_up)
+    three: Ref = system.spawn(ask_late)
+    first.append(one)
+    asking = one.ask((two, three, one), timeout=None)
+    await until(lambda: system.ledger(three).sent)
+    await turns()  # so that the second waits
+    go_to(*held[0])
+    await until(lambda: len(held) == 2)  # on its way to the third
+    await clock.advance(1.0)
+    await gave_up.wait()
+    opens.set()
+    await until(lambda: system.ledger(one).queued)
+    await turns()  # so that the third waits
+    go_to(*held[1])
+    await turns()
+    goes_on.set()
+    assert await asking == "late, but here"
+    await system.settle()
+    assert heard == ["here"]
 
 
 @pytest.mark.parametrize("way", ["defers", "forwards"])
-def test_a_walk_finds_no_circle_if_the_actor_asked_left_the_answer_to_another_before_it_came(
-    monkeypatch: pytest.MonkeyPatch, way: str
+async def test_a_walk_finds_no_circle_if_the_actor_asked_left_the_answer_to_another_before_it_came(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:  # case 25
     asks_back = threading.Event()
     begun: list[Any] = []
@@ -184,34 +179,30 @@ def test_a_walk_finds_no_circle_if_the_actor_asked_left_the_answer_to_another_be
         return go_to(walk, cell)
 
     monkeypatch.setattr(Walk, "_go_to", go_late)
+    kept: list[Reply] = []
+    heard: list[Any] = []
 
-    async def program(system: ActorSystem) -> None:
-        kept: list[Reply] = []
-        heard: list[Any] = []
+    def keep(ctx: Context, _: Any) -> None:
+        kept.append(ctx.defer_reply())
 
-        def keep(ctx: Context, _: Any) -> None:
-            kept.append(ctx.defer_reply())
+    async def ask(ctx: Context, other: ActorRef[Any, Any] | None) -> Any:
+        return "here" if other is None else await other.ask(ctx.self, timeout=None)
 
-        async def ask(ctx: Context, other: ActorRef[Any, Any] | None) -> Any:
-            return "here" if other is None else await other.ask(ctx.self, timeout=None)
+    async def ask_back(ctx: Context, asker: ActorRef[Any, Any]) -> None:
+        if way == "forwards":
+            ctx.forward(keeper)
+        else:
+            keep(ctx, None)
+        asks_back.set()
+        heard.append(await asker.ask(None, timeout=None))
 
-        async def ask_back(ctx: Context, asker: ActorRef[Any, Any]) -> None:
-            if way == "forwards":
-                ctx.forward(keeper)
-            else:
-                keep(ctx, None)
-            asks_back.set()
-            heard.append(await asker.ask(None, timeout=None))
-
-        keeper: ActorRef[Any, Any] = system.spawn(keep)
-        one: ActorRef[Any, Any] = system.spawn(ask)
-        two: ActorRef[Any, Any] = system.spawn(ask_back)
-        asking = one.ask(two, timeout=None)
-        await until(lambda: len(begun) >= 2 and kept)
-        await turns()  # for the probes, which show nowhere
-        kept[0].send("by another")
-        assert await asking == "by another"
-        await system.settle()
-        assert heard == ["here"]
-
-    Play("spread")(program)
+    keeper: ActorRef[Any, Any] = system.spawn(keep)
+    one: ActorRef[Any, Any] = system.spawn(ask)
+    two: ActorRef[Any, Any] = system.spawn(ask_back)
+    asking = one.ask(two, timeout=None)
+    await until(lambda: len(begun) >= 2 and kept)
+    await turns()  # for the probes, which show nowhere
+    kept[0].send("by another")
+    assert await asking == "by another"
+    await system.settle()
+    assert heard == ["here"]

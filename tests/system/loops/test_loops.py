@@ -33,6 +33,7 @@ from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.dispatchers.settings import Loop
 from greenroom.testing import Simulation, assert_ledger_balanced
 from tests.conformance.askers import outcome
+from tests.conftest import Play
 from tests.system.loops.conftest import LOOPS
 
 
@@ -65,54 +66,41 @@ def spread(system: ActorSystem, number: int = LOOPS, **options: Any) -> list[Act
 # Where actors live
 
 
-def test_actors_are_spread_over_all_loops_and_each_has_a_thread(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        threads = [await ref.ask(thread_here) for ref in spread(system, 2 * LOOPS)]
-        assert len(set(threads)) == LOOPS
-        assert threads[:LOOPS] == threads[LOOPS:]  # the one with the fewest actors, in turn
-
-    stage(program)
+async def test_actors_are_spread_over_all_loops_and_each_has_a_thread(system: ActorSystem) -> None:
+    threads = [await ref.ask(thread_here) for ref in spread(system, 2 * LOOPS)]
+    assert len(set(threads)) == LOOPS
+    assert threads[:LOOPS] == threads[LOOPS:]  # the one with the fewest actors, in turn
 
 
-def test_an_actor_without_a_dispatcher_lives_on_the_first_loop(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        here = threading.current_thread().name
-        assert [await system.spawn(Doer).ask(thread_here) for _ in range(4)] == [here] * 4
-        assert await system.spawn(Doer, dispatcher="concurrent").ask(thread_here) == here
-
-    stage(program)
+async def test_an_actor_without_a_dispatcher_lives_on_the_first_loop(system: ActorSystem) -> None:
+    here = threading.current_thread().name
+    assert [await system.spawn(Doer).ask(thread_here) for _ in range(4)] == [here] * 4
+    assert await system.spawn(Doer, dispatcher="concurrent").ask(thread_here) == here
 
 
-def test_children_live_where_their_parent_does(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        for parent in spread(system):
-            child = await parent.ask(lambda ctx: ctx.spawn(Doer))
-            other = await parent.ask(lambda ctx: ctx.spawn(Doer, dispatcher="spread"))
-            grandchild = await child.ask(lambda ctx: ctx.spawn(Doer))
-            outside = system.spawn(Doer, parent=parent)
-            where = await parent.ask(thread_here)
-            assert [await ref.ask(thread_here) for ref in (child, other, grandchild, outside)] == [where] * 4
-
-    stage(program)
+async def test_children_live_where_their_parent_does(system: ActorSystem) -> None:
+    for parent in spread(system):
+        child = await parent.ask(lambda ctx: ctx.spawn(Doer))
+        other = await parent.ask(lambda ctx: ctx.spawn(Doer, dispatcher="spread"))
+        grandchild = await child.ask(lambda ctx: ctx.spawn(Doer))
+        outside = system.spawn(Doer, parent=parent)
+        where = await parent.ask(thread_here)
+        assert [await ref.ask(thread_here) for ref in (child, other, grandchild, outside)] == [where] * 4
 
 
-def test_with_one_loop_spread_is_that_one(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Doer, dispatcher="spread").ask(thread_here) == threading.current_thread().name
-
-    stage(program, loops=1)
+@pytest.mark.config(loops=1)
+async def test_with_one_loop_spread_is_that_one(system: ActorSystem) -> None:
+    assert await system.spawn(Doer, dispatcher="spread").ask(thread_here) == threading.current_thread().name
 
 
-def test_a_placement_spreads_actors_by_their_paths(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        workers = [system.spawn(Doer, name=f"worker-{number}") for number in range(LOOPS)]
-        assert len({await ref.ask(thread_here) for ref in workers}) == LOOPS
-        assert await system.spawn(Doer, name="other").ask(thread_here) == threading.current_thread().name
-
-    stage(program, placement={"/worker-*": "spread"})
+@pytest.mark.config(placement={"/worker-*": "spread"})
+async def test_a_placement_spreads_actors_by_their_paths(system: ActorSystem) -> None:
+    workers = [system.spawn(Doer, name=f"worker-{number}") for number in range(LOOPS)]
+    assert len({await ref.ask(thread_here) for ref in workers}) == LOOPS
+    assert await system.spawn(Doer, name="other").ask(thread_here) == threading.current_thread().name
 
 
-def test_a_dispatcher_can_have_a_loop_of_its_own(stage: Callable[..., ActorSystem]) -> None:
+def test_a_dispatcher_can_have_a_loop_of_its_own(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         mine = [system.spawn(Doer, dispatcher="mine") for _ in range(3)]
         theirs = [await ref.ask(thread_here) for ref in spread(system)]
@@ -120,15 +108,13 @@ def test_a_dispatcher_can_have_a_loop_of_its_own(stage: Callable[..., ActorSyste
         assert where not in {*theirs, threading.current_thread().name}
 
     for loops in (1, LOOPS):
-        stage(program, loops=loops, dispatchers={"mine": Loop(core=0)})
+        play(program, loops=loops, dispatchers={"mine": Loop(core=0)})
 
 
-def test_a_child_cannot_be_sent_to_another_loop_by_name(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(ConfigError, match=r"a child lives on the loop of its parent: bring it up by system\.spawn"):
-            await system.spawn(Doer).ask(lambda ctx: ctx.spawn(Doer, dispatcher="mine"))
-
-    stage(program, dispatchers={"mine": Loop()})
+@pytest.mark.config(dispatchers={"mine": Loop()})
+async def test_a_child_cannot_be_sent_to_another_loop_by_name(system: ActorSystem) -> None:
+    with pytest.raises(ConfigError, match=r"a child lives on the loop of its parent: bring it up by system\.spawn"):
+        await system.spawn(Doer).ask(lambda ctx: ctx.spawn(Doer, dispatcher="mine"))
 
 
 @pytest.mark.parametrize("loops", [0, -1, 1.5, True, "many", 5000, None])
@@ -146,400 +132,337 @@ def test_there_can_be_as_many_loops_as_processors() -> None:
 # Names, ids, limits
 
 
-def test_a_name_is_taken_on_all_loops_and_free_again_after_the_end(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        for ref in spread(system):
-            await ref.ask(lambda ctx: None)
-        first = system.spawn(Doer, name="only", dispatcher="spread")
-        for _ in range(LOOPS):
-            with pytest.raises(NameTaken):
-                system.spawn(Doer, name="only", dispatcher="spread")
-        first.stop()
-        await first.terminated()
-        assert await system.spawn(Doer, name="only", dispatcher="spread").ask(lambda ctx: ctx.name) == "only"
-
-    stage(program)
+async def test_a_name_is_taken_on_all_loops_and_free_again_after_the_end(system: ActorSystem) -> None:
+    for ref in spread(system):
+        await ref.ask(lambda ctx: None)
+    first = system.spawn(Doer, name="only", dispatcher="spread")
+    for _ in range(LOOPS):
+        with pytest.raises(NameTaken):
+            system.spawn(Doer, name="only", dispatcher="spread")
+    first.stop()
+    await first.terminated()
+    assert await system.spawn(Doer, name="only", dispatcher="spread").ask(lambda ctx: ctx.name) == "only"
 
 
-def test_actors_are_found_by_path_name_id_and_pickle_wherever_they_live(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        refs = [system.spawn(Doer, name=f"a{number}", dispatcher="spread") for number in range(LOOPS)]
-        refs += spread(system)
-        refs += [await ref.ask(lambda ctx: ctx.spawn(Doer, name="child")) for ref in refs]
-        assert len({ref.id for ref in refs}) == len(refs)
-        for ref in refs:
-            assert system.actor(ref.path) is system.actor(ref.id) is pickle.loads(pickle.dumps(ref)) is ref
-        assert {*system.actors()} == {*refs}
-        assert {actor.path for actor in system.snapshot().actors} == {ref.path for ref in refs}
-        assert all(f"a{number} (Doer), running, spread" in system.tree() for number in range(LOOPS))
-
-    stage(program)
+async def test_actors_are_found_by_path_name_id_and_pickle_wherever_they_live(system: ActorSystem) -> None:
+    refs = [system.spawn(Doer, name=f"a{number}", dispatcher="spread") for number in range(LOOPS)]
+    refs += spread(system)
+    refs += [await ref.ask(lambda ctx: ctx.spawn(Doer, name="child")) for ref in refs]
+    assert len({ref.id for ref in refs}) == len(refs)
+    for ref in refs:
+        assert system.actor(ref.path) is system.actor(ref.id) is pickle.loads(pickle.dumps(ref)) is ref
+    assert {*system.actors()} == {*refs}
+    assert {actor.path for actor in system.snapshot().actors} == {ref.path for ref in refs}
+    assert all(f"a{number} (Doer), running, spread" in system.tree() for number in range(LOOPS))
 
 
-def test_limits_are_those_of_the_system(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        refs = spread(system)
-        with pytest.raises(TooManyActors):
-            spread(system, 1)
-        for ref in refs[:2]:
-            await ref.ask(lambda ctx: ctx.send_after(1000.0, ctx.self, "tick") and None, timeout=None)
-        with pytest.raises(TooManyTimers):
-            await refs[2].ask(lambda ctx: ctx.send_after(1000.0, ctx.self, "tick") and None, timeout=None)
-
-    stage(program, max_actors=LOOPS, max_timers=2)
+@pytest.mark.config(max_actors=LOOPS, max_timers=2)
+async def test_limits_are_those_of_the_system(system: ActorSystem) -> None:
+    refs = spread(system)
+    with pytest.raises(TooManyActors):
+        spread(system, 1)
+    for ref in refs[:2]:
+        await ref.ask(lambda ctx: ctx.send_after(1000.0, ctx.self, "tick") and None, timeout=None)
+    with pytest.raises(TooManyTimers):
+        await refs[2].ask(lambda ctx: ctx.send_after(1000.0, ctx.self, "tick") and None, timeout=None)
 
 
 # Messages
 
 
-def test_messages_between_two_actors_come_in_order_and_from_their_sender(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        (sender,), (receiver,) = spread(system, 1), spread(system, 1, mailbox=MailboxConfig(100_000))
-        receiver = system.spawn(Doer, log, dispatcher="spread")
+async def test_messages_between_two_actors_come_in_order_and_from_their_sender(system: ActorSystem) -> None:
+    log: list[Any] = []
+    (sender,), (receiver,) = spread(system, 1), spread(system, 1, mailbox=MailboxConfig(100_000))
+    receiver = system.spawn(Doer, log, dispatcher="spread")
 
-        def send(ctx: Context) -> None:
-            for number in range(1000):
-                receiver.tell(number)
+    def send(ctx: Context) -> None:
+        for number in range(1000):
+            receiver.tell(number)
 
-        await sender.ask(send)
-        await system.settle()
-        assert log == [(number, sender) for number in range(1000)]
-
-    stage(program)
+    await sender.ask(send)
+    await system.settle()
+    assert log == [(number, sender) for number in range(1000)]
 
 
-def test_a_more_urgent_lane_is_served_first(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        began, gate = threading.Event(), threading.Event()
-        spread(system, 2)
-        busy = system.spawn(Doer, log, dispatcher="spread")
+async def test_a_more_urgent_lane_is_served_first(system: ActorSystem) -> None:
+    log: list[Any] = []
+    began, gate = threading.Event(), threading.Event()
+    spread(system, 2)
+    busy = system.spawn(Doer, log, dispatcher="spread")
 
-        def hold(ctx: Context) -> None:
-            began.set()
-            gate.wait()
+    def hold(ctx: Context) -> None:
+        began.set()
+        gate.wait()
 
-        busy.tell(hold)
-        began.wait()  # so that its loop takes both in at once
-        busy.tell("data")
-        busy.tell("control", lane=Lane.CONTROL)
+    busy.tell(hold)
+    began.wait()  # so that its loop takes both in at once
+    busy.tell("data")
+    busy.tell("control", lane=Lane.CONTROL)
+    gate.set()
+    await system.settle()
+    assert [message for message, _ in log] == ["control", "data"]
+
+
+async def test_a_full_mailbox_refuses_at_once_and_a_send_waits_for_room(system: ActorSystem) -> None:
+    log: list[Any] = []
+    sender, _ = spread(system, 2)
+    gate = threading.Event()
+    full = system.spawn(Doer, log, dispatcher="spread", mailbox=MailboxConfig(capacity=2))
+    began = threading.Event()
+
+    def hold(ctx: Context) -> None:
+        began.set()
+        gate.wait()
+
+    full.tell(hold)
+    began.wait()
+
+    async def fill(ctx: Context) -> str:
+        full.tell(1)
+        full.tell(2)
+        with pytest.raises(MailboxFull):
+            full.tell(3)
         gate.set()
-        await system.settle()
-        assert [message for message, _ in log] == ["control", "data"]
+        await full.send(4)
+        return "sent"
 
-    stage(program)
-
-
-def test_a_full_mailbox_refuses_at_once_and_a_send_waits_for_room(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        sender, _ = spread(system, 2)
-        gate = threading.Event()
-        full = system.spawn(Doer, log, dispatcher="spread", mailbox=MailboxConfig(capacity=2))
-        began = threading.Event()
-
-        def hold(ctx: Context) -> None:
-            began.set()
-            gate.wait()
-
-        full.tell(hold)
-        began.wait()
-
-        async def fill(ctx: Context) -> str:
-            full.tell(1)
-            full.tell(2)
-            with pytest.raises(MailboxFull):
-                full.tell(3)
-            gate.set()
-            await full.send(4)
-            return "sent"
-
-        assert await sender.ask(fill) == "sent"
-        await system.settle()
-        assert log == [(1, sender), (2, sender), (4, sender)]
-        assert system.ledger(full).rejected == 1
-
-    stage(program)
+    assert await sender.ask(fill) == "sent"
+    await system.settle()
+    assert log == [(1, sender), (2, sender), (4, sender)]
+    assert system.ledger(full).rejected == 1
 
 
 # Asks
 
 
-def test_an_answer_comes_back_to_the_asker_and_so_does_a_failure(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        asker, asked = spread(system, 2)
+async def test_an_answer_comes_back_to_the_asker_and_so_does_a_failure(system: ActorSystem) -> None:
+    asker, asked = spread(system, 2)
 
-        async def ask(ctx: Context) -> tuple[Any, str]:
-            answer = await asked.ask(lambda other: (other.name, str(other.sender)))
-            with pytest.raises(ZeroDivisionError) as raised:
-                await asked.ask(lambda other: 1 / 0)
-            return answer, str(raised.value)
+    async def ask(ctx: Context) -> tuple[Any, str]:
+        answer = await asked.ask(lambda other: (other.name, str(other.sender)))
+        with pytest.raises(ZeroDivisionError) as raised:
+            await asked.ask(lambda other: 1 / 0)
+        return answer, str(raised.value)
 
-        answer, error = await asker.ask(ask)
-        assert answer == (asked.name, str(asker))
-        assert error == "division by zero"
-
-    stage(program)
+    answer, error = await asker.ask(ask)
+    assert answer == (asked.name, str(asker))
+    assert error == "division by zero"
 
 
-def test_an_ask_has_a_deadline_and_a_late_answer_is_counted(stage: Callable[..., ActorSystem]) -> None:
-    clock = ManualClock()
+async def test_an_ask_has_a_deadline_and_a_late_answer_is_counted(system: ActorSystem, clock: ManualClock) -> None:
+    asker, asked = spread(system, 2)
+    gates: list[Callable[[], object]] = []
 
-    async def program(system: ActorSystem) -> None:
-        asker, asked = spread(system, 2)
-        gates: list[Callable[[], object]] = []
+    async def ask(ctx: Context) -> str:
+        with pytest.raises(AskTimeout):
+            await asked.ask(slow, timeout=5.0)
+        return "gave up"
 
-        async def ask(ctx: Context) -> str:
-            with pytest.raises(AskTimeout):
-                await asked.ask(slow, timeout=5.0)
-            return "gave up"
+    async def slow(ctx: Context) -> str:
+        aio, gate = asyncio.get_running_loop(), asyncio.Event()
+        gates.append(lambda: aio.call_soon_threadsafe(gate.set))
+        await gate.wait()
+        return "late"
 
-        async def slow(ctx: Context) -> str:
-            aio, gate = asyncio.get_running_loop(), asyncio.Event()
-            gates.append(lambda: aio.call_soon_threadsafe(gate.set))
-            await gate.wait()
-            return "late"
-
-        waiting = asyncio.ensure_future(asker.ask(ask, timeout=None))
-        while not gates:  # noqa: ASYNC110 - another thread fills it
-            await asyncio.sleep(0)
-        await clock.advance(10.0)
-        assert await waiting == "gave up"
-        gates[0]()
-        await system.settle()
-        assert system.ledger().late_replies == 1
-
-    stage(program, clock=clock)
+    waiting = asyncio.ensure_future(asker.ask(ask, timeout=None))
+    while not gates:  # noqa: ASYNC110 - another thread fills it
+        await asyncio.sleep(0)
+    await clock.advance(10.0)
+    assert await waiting == "gave up"
+    gates[0]()
+    await system.settle()
+    assert system.ledger().late_replies == 1
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])
-def test_actors_that_ask_in_a_circle_across_loops_are_told(stage: Callable[..., ActorSystem], length: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        ring = spread(system, length)
+async def test_actors_that_ask_in_a_circle_across_loops_are_told(system: ActorSystem, length: int) -> None:
+    ring = spread(system, length)
 
-        def ask_next(number: int) -> Callable[[Context], Any]:
-            async def ask(ctx: Context) -> Any:
-                return await ring[number % length].ask(ask_next(number + 1), timeout=None)
-
-            return ask
-
-        with pytest.raises(AskDeadlock) as raised:
-            await ring[0].ask(ask_next(1), timeout=None)
-        assert {str(ref) for ref in raised.value.cycle} == {str(ref) for ref in ring}
-
-    stage(program)
-
-
-def test_a_long_chain_of_asks_is_no_circle(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        chain = spread(system, 4 * LOOPS)
-
-        def ask_next(number: int) -> Callable[[Context], Any]:
-            async def ask(ctx: Context) -> Any:
-                return "end" if number == len(chain) else await chain[number].ask(ask_next(number + 1), timeout=None)
-
-            return ask
-
-        assert await chain[0].ask(ask_next(1), timeout=None) == "end"
-
-    stage(program)
-
-
-def test_a_message_is_forwarded_and_a_reply_deferred_across_loops(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        asker, middle, last = spread(system)
-        owed: list[Any] = []
-        last_words: list[Any] = []
-
-        def question(ctx: Context) -> Any:
-            if ctx.self == middle:
-                ctx.forward(last)
-            elif not owed:
-                last_words.append(ctx.sender)
-                owed.append(ctx.defer_reply())
-            return "no answer"
-
+    def ask_next(number: int) -> Callable[[Context], Any]:
         async def ask(ctx: Context) -> Any:
-            return await middle.ask(question, timeout=None)
+            return await ring[number % length].ask(ask_next(number + 1), timeout=None)
 
-        waiting = asyncio.ensure_future(asker.ask(ask, timeout=None))
-        while not owed:  # noqa: ASYNC110 - another thread fills it
-            await asyncio.sleep(0)
-        owed[0].send("in the end")
-        assert await waiting == "in the end"
-        assert last_words == [asker]
+        return ask
 
-    stage(program)
+    with pytest.raises(AskDeadlock) as raised:
+        await ring[0].ask(ask_next(1), timeout=None)
+    assert {str(ref) for ref in raised.value.cycle} == {str(ref) for ref in ring}
+
+
+async def test_a_long_chain_of_asks_is_no_circle(system: ActorSystem) -> None:
+    chain = spread(system, 4 * LOOPS)
+
+    def ask_next(number: int) -> Callable[[Context], Any]:
+        async def ask(ctx: Context) -> Any:
+            return "end" if number == len(chain) else await chain[number].ask(ask_next(number + 1), timeout=None)
+
+        return ask
+
+    assert await chain[0].ask(ask_next(1), timeout=None) == "end"
+
+
+async def test_a_message_is_forwarded_and_a_reply_deferred_across_loops(system: ActorSystem) -> None:
+    asker, middle, last = spread(system)
+    owed: list[Any] = []
+    last_words: list[Any] = []
+
+    def question(ctx: Context) -> Any:
+        if ctx.self == middle:
+            ctx.forward(last)
+        elif not owed:
+            last_words.append(ctx.sender)
+            owed.append(ctx.defer_reply())
+        return "no answer"
+
+    async def ask(ctx: Context) -> Any:
+        return await middle.ask(question, timeout=None)
+
+    waiting = asyncio.ensure_future(asker.ask(ask, timeout=None))
+    while not owed:  # noqa: ASYNC110 - another thread fills it
+        await asyncio.sleep(0)
+    owed[0].send("in the end")
+    assert await waiting == "in the end"
+    assert last_words == [asker]
 
 
 # Watches, links, monitors, timers
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["alive", "dead already"])
-def test_an_end_is_told_to_watchers_on_other_loops(stage: Callable[..., ActorSystem], dead: bool) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        (target,) = spread(system, 1)
-        watcher = system.spawn(Doer, log, dispatcher="spread")
-        if dead:
-            target.stop()
-            await target.terminated()
-        await watcher.ask(lambda ctx: ctx.watch(target))
+async def test_an_end_is_told_to_watchers_on_other_loops(system: ActorSystem, dead: bool) -> None:
+    log: list[Any] = []
+    (target,) = spread(system, 1)
+    watcher = system.spawn(Doer, log, dispatcher="spread")
+    if dead:
         target.stop()
         await target.terminated()
-        watcher.tell("next")
-        await system.settle()
-        assert [message for message, _ in log] == ["terminated", "next"]
-
-    stage(program)
-
-
-def test_who_unwatches_is_not_told(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        (target,) = spread(system, 1)
-        watcher = system.spawn(Doer, log, dispatcher="spread")
-        await watcher.ask(lambda ctx: ctx.watch(target) or ctx.unwatch(target))
-        target.stop()
-        await target.terminated()
-        await system.settle()
-        assert log == []
-
-    stage(program)
+    await watcher.ask(lambda ctx: ctx.watch(target))
+    target.stop()
+    await target.terminated()
+    watcher.tell("next")
+    await system.settle()
+    assert [message for message, _ in log] == ["terminated", "next"]
 
 
-def test_a_link_and_a_monitor_reach_across(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        target, victim = spread(system, 2)
-        observer = system.spawn(Doer, log, dispatcher="spread")
-
-        def begin(ctx: Context) -> None:
-            ctx.trap_exit = True
-            ctx.link(target)
-            ctx.monitor(target)
-
-        await observer.ask(begin)
-        await victim.ask(lambda ctx: ctx.link(target))
-        target.fail(ValueError("bad"))
-        await target.terminated()
-        assert (await victim.terminated()).abnormal
-        await system.settle()
-        assert sorted(type(message).__name__ for message, _ in log) == ["Down", "Exit"]
-        assert all(message.reason.abnormal for message, _ in log)
-        assert any(isinstance(message, Exit) and message.ref == target for message, _ in log)
-
-    stage(program)
+async def test_who_unwatches_is_not_told(system: ActorSystem) -> None:
+    log: list[Any] = []
+    (target,) = spread(system, 1)
+    watcher = system.spawn(Doer, log, dispatcher="spread")
+    await watcher.ask(lambda ctx: ctx.watch(target) or ctx.unwatch(target))
+    target.stop()
+    await target.terminated()
+    await system.settle()
+    assert log == []
 
 
-def test_a_timer_rings_on_another_loop_until_it_is_cancelled(stage: Callable[..., ActorSystem]) -> None:
-    clock = ManualClock()
+async def test_a_link_and_a_monitor_reach_across(system: ActorSystem) -> None:
+    log: list[Any] = []
+    target, victim = spread(system, 2)
+    observer = system.spawn(Doer, log, dispatcher="spread")
 
-    async def program(system: ActorSystem) -> None:
-        log: list[Any] = []
-        (owner,) = spread(system, 1)
-        target = system.spawn(Doer, log, dispatcher="spread")
-        timers: list[Any] = []
-        await owner.ask(lambda ctx: timers.append(ctx.send_every(1.0, target, "tick")))
-        await clock.advance(3.0)
-        assert log == [("tick", owner)] * 3
-        await owner.ask(lambda ctx: timers[0].cancel() and None)
-        await clock.advance(3.0)
-        assert log == [("tick", owner)] * 3
+    def begin(ctx: Context) -> None:
+        ctx.trap_exit = True
+        ctx.link(target)
+        ctx.monitor(target)
 
-    stage(program, clock=clock)
+    await observer.ask(begin)
+    await victim.ask(lambda ctx: ctx.link(target))
+    target.fail(ValueError("bad"))
+    await target.terminated()
+    assert (await victim.terminated()).abnormal
+    await system.settle()
+    assert sorted(type(message).__name__ for message, _ in log) == ["Down", "Exit"]
+    assert all(message.reason.abnormal for message, _ in log)
+    assert any(isinstance(message, Exit) and message.ref == target for message, _ in log)
+
+
+async def test_a_timer_rings_on_another_loop_until_it_is_cancelled(system: ActorSystem, clock: ManualClock) -> None:
+    log: list[Any] = []
+    (owner,) = spread(system, 1)
+    target = system.spawn(Doer, log, dispatcher="spread")
+    timers: list[Any] = []
+    await owner.ask(lambda ctx: timers.append(ctx.send_every(1.0, target, "tick")))
+    await clock.advance(3.0)
+    assert log == [("tick", owner)] * 3
+    await owner.ask(lambda ctx: timers[0].cancel() and None)
+    await clock.advance(3.0)
+    assert log == [("tick", owner)] * 3
 
 
 # The whole system
 
 
-def test_every_handler_may_look_at_the_whole_system_at_once(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        refs = spread(system, 2 * LOOPS)
+async def test_every_handler_may_look_at_the_whole_system_at_once(system: ActorSystem) -> None:
+    refs = spread(system, 2 * LOOPS)
 
-        def look(ctx: Context) -> int:
-            ctx.system.snapshot()
-            ctx.system.ledger()
-            return len(ctx.system.actors())
+    def look(ctx: Context) -> int:
+        ctx.system.snapshot()
+        ctx.system.ledger()
+        return len(ctx.system.actors())
 
-        for _ in range(20):
-            assert await asyncio.gather(*(ref.ask(look) for ref in refs)) == [len(refs)] * len(refs)
-
-    stage(program)
+    for _ in range(20):
+        assert await asyncio.gather(*(ref.ask(look) for ref in refs)) == [len(refs)] * len(refs)
 
 
-def test_handlers_spawn_on_one_anothers_loops_at_once(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        refs = spread(system)
+async def test_handlers_spawn_on_one_anothers_loops_at_once(system: ActorSystem) -> None:
+    refs = spread(system)
 
-        def spawn(ctx: Context) -> list[ActorRef]:
-            return [ctx.system.spawn(Doer, dispatcher="spread") for _ in range(10)]
+    def spawn(ctx: Context) -> list[ActorRef]:
+        return [ctx.system.spawn(Doer, dispatcher="spread") for _ in range(10)]
 
-        born = await asyncio.gather(*(ref.ask(spawn) for ref in refs))
-        threads = [await ref.ask(thread_here) for refs in born for ref in refs]
-        assert len(set(threads)) == LOOPS
-
-    stage(program)
+    born = await asyncio.gather(*(ref.ask(spawn) for ref in refs))
+    threads = [await ref.ask(thread_here) for refs in born for ref in refs]
+    assert len(set(threads)) == LOOPS
 
 
-def test_settle_waits_for_messages_that_hop_from_loop_to_loop(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        hops: list[int] = []
-        refs = spread(system)
+async def test_settle_waits_for_messages_that_hop_from_loop_to_loop(system: ActorSystem) -> None:
+    hops: list[int] = []
+    refs = spread(system)
 
-        def hop(left: int) -> Callable[[Context], None]:
-            def go_on(ctx: Context) -> None:
-                hops.append(left)
-                if left:
-                    refs[left % LOOPS].tell(hop(left - 1))
+    def hop(left: int) -> Callable[[Context], None]:
+        def go_on(ctx: Context) -> None:
+            hops.append(left)
+            if left:
+                refs[left % LOOPS].tell(hop(left - 1))
 
-            return go_on
+        return go_on
 
-        for ref in refs:
-            ref.tell(hop(300))
-        await system.settle()
-        assert len(hops) == LOOPS * 301
-
-    stage(program)
+    for ref in refs:
+        ref.tell(hop(300))
+    await system.settle()
+    assert len(hops) == LOOPS * 301
 
 
-def test_the_end_waits_for_the_work_of_all_loops_and_leaves_no_thread(stage: Callable[..., ActorSystem]) -> None:
+async def test_the_end_waits_for_the_work_of_all_loops_and_leaves_no_thread(system: ActorSystem) -> None:
     before = set(threading.enumerate())
     log: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        for ref in [system.spawn(Doer, log, dispatcher="spread") for _ in range(LOOPS)]:
-            for number in range(100):
-                ref.tell(number)
-
-    system = stage(program)
+    for ref in [system.spawn(Doer, log, dispatcher="spread") for _ in range(LOOPS)]:
+        for number in range(100):
+            ref.tell(number)
+    await system.shutdown()
     assert len(log) == 300
     assert system.report is not None
     assert (system.report.started, system.report.terminated) == (LOOPS, LOOPS)
     assert {thread for thread in threading.enumerate() if "loop" in thread.name} <= before
 
 
-def test_a_failure_that_ends_the_system_may_come_from_any_loop(stage: Callable[..., ActorSystem]) -> None:
+def test_a_failure_that_ends_the_system_may_come_from_any_loop(play: Play) -> None:
     async def program(system: ActorSystem) -> None:
         *_, last = spread(system)
         last.tell(lambda ctx: ctx.system.fail(ValueError("the end")))
         await system.stopped()
 
     with pytest.raises(Exception, match="the end"):
-        stage(program)
+        play(program)
 
 
-def test_a_handler_that_waits_for_the_end_of_its_system_is_refused_on_any_thread(
-    stage: Callable[..., ActorSystem],
+async def test_a_handler_that_waits_for_the_end_of_its_system_is_refused_on_any_thread(
+    system: ActorSystem,
 ) -> None:
-    async def program(system: ActorSystem) -> None:
-        for parent in spread(system):
-            for ref in (parent, system.spawn(Doer, parent=parent, dispatcher="pinned")):
-                error = await ref.ask(lambda ctx: outcome(ctx.system.stopped()), timeout=None)
-                assert isinstance(error, WaitsForItself)
-
-    stage(program)
+    for parent in spread(system):
+        for ref in (parent, system.spawn(Doer, parent=parent, dispatcher="pinned")):
+            error = await ref.ask(lambda ctx: outcome(ctx.system.stopped()), timeout=None)
+            assert isinstance(error, WaitsForItself)
 
 
 def test_a_plain_program_has_several_loops_too() -> None:
@@ -550,7 +473,7 @@ def test_a_plain_program_has_several_loops_too() -> None:
     assert_ledger_balanced(system)
 
 
-def test_a_hundred_thousand_messages_between_loops_are_all_accounted_for(stage: Callable[..., ActorSystem]) -> None:
+async def test_a_hundred_thousand_messages_between_loops_are_all_accounted_for(system: ActorSystem) -> None:
     class Hopper(Actor[int, None]):
         def __init__(self, refs: list[ActorRef]) -> None:
             self.refs = refs
@@ -559,16 +482,13 @@ def test_a_hundred_thousand_messages_between_loops_are_all_accounted_for(stage: 
             if message:
                 self.refs[message % len(self.refs)].tell(message - 1)
 
-    async def program(system: ActorSystem) -> None:
-        refs: list[ActorRef] = []
-        refs += [system.spawn(Hopper, refs, dispatcher="spread") for _ in range(30)]
-        for ref in refs:
-            ref.tell(1000)
-        await system.settle()
-        ledger = assert_ledger_balanced(system)
-        assert ledger.sent == ledger.handled == 30 * 1001
-
-    stage(program)
+    refs: list[ActorRef] = []
+    refs += [system.spawn(Hopper, refs, dispatcher="spread") for _ in range(30)]
+    for ref in refs:
+        ref.tell(1000)
+    await system.settle()
+    ledger = assert_ledger_balanced(system)
+    assert ledger.sent == ledger.handled == 30 * 1001
 
 
 def test_a_simulation_has_as_many_loops_no_threads_and_the_same_results() -> None:

@@ -16,6 +16,11 @@ from tests.conftest import Play
 from tests.gates import Event
 
 
+@pytest.fixture
+def play() -> Play:
+    return Play("spread")
+
+
 class Asking(MetaProcess):
     """Asks an actor for each message, and writes down what that raised."""
 
@@ -36,41 +41,37 @@ class Asking(MetaProcess):
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_meta_process_cannot_ask_an_actor_of_any_loop(number: int) -> None:  # case 67
-    async def program(system: ActorSystem) -> None:
-        def receive(ctx: Context, message: Any) -> Any:
-            return ctx.spawn_meta(Asking(others[number], raised, tried))
+async def test_a_meta_process_cannot_ask_an_actor_of_any_loop(system: ActorSystem, number: int) -> None:  # case 67
+    def receive(ctx: Context, message: Any) -> Any:
+        return ctx.spawn_meta(Asking(others[number], raised, tried))
 
-        others: list[ActorRef[Any, Any]] = [system.spawn(Echo) for _ in range(3)]
-        raised: list[BaseException] = []
-        tried = Event()
-        alias = await system.spawn(receive).ask("a meta-process")
-        alias.tell("now")
-        await tried.wait()
-        assert [type(one) for one in raised] == [MetaCannotAsk]
-        assert system.ledger(others[number]).sent == 0
-
-    Play("spread")(program)
+    others: list[ActorRef[Any, Any]] = [system.spawn(Echo) for _ in range(3)]
+    raised: list[BaseException] = []
+    tried = Event()
+    alias = await system.spawn(receive).ask("a meta-process")
+    alias.tell("now")
+    await tried.wait()
+    assert [type(one) for one in raised] == [MetaCannotAsk]
+    assert system.ledger(others[number]).sent == 0
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_the_owner_of_a_source_may_live_on_any_loop_and_holds_it_up_when_its_mailbox_is_full(number: int) -> None:
+async def test_the_owner_of_a_source_may_live_on_any_loop_and_holds_it_up_when_its_mailbox_is_full(
+    system: ActorSystem, number: int
+) -> None:
     lines = 500
 
-    async def program(system: ActorSystem) -> None:
-        def receive(ctx: Context, message: Any) -> Any:
-            return ctx.spawn_meta(Port([sys.executable, "-c", f"for n in range({lines}): print(n)"], owner=owner))
+    def receive(ctx: Context, message: Any) -> Any:
+        return ctx.spawn_meta(Port([sys.executable, "-c", f"for n in range({lines}): print(n)"], owner=owner))
 
-        outcome: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        owners = [system.spawn(Owner, outcome, mailbox=MailboxConfig(capacity=2)) for _ in range(3)]
-        owner = owners[number]
-        await system.spawn(receive).ask("a port")
-        assert await outcome == list(range(lines))
-        await system.settle()
-        assert system.ledger().balanced
-        assert system.dead_letters.count == 0
-
-    Play("spread")(program)
+    outcome: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+    owners = [system.spawn(Owner, outcome, mailbox=MailboxConfig(capacity=2)) for _ in range(3)]
+    owner = owners[number]
+    await system.spawn(receive).ask("a port")
+    assert await outcome == list(range(lines))
+    await system.settle()
+    assert system.ledger().balanced
+    assert system.dead_letters.count == 0
 
 
 @pytest.mark.parametrize("number", range(3))

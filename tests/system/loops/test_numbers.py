@@ -7,12 +7,12 @@ stand side by side, and both threads would wait for one cache line: four times a
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from greenroom import COMPILED, Actor, ActorRef, ActorSystem
+from tests.conftest import Play
 from tests.system.loops.conftest import LOOPS
 
 
@@ -53,7 +53,7 @@ class Asker(Actor[Any, Any]):
         self.heard.append(answer)
 
 
-def carry(stage: Callable[..., ActorSystem], number: object) -> list[Any]:
+def carry(play: Play, number: object) -> list[Any]:
     """The number as an actor of another loop has heard it, as its answer came here, and as it came to other loops."""
     heard: list[Any] = []
 
@@ -67,7 +67,7 @@ def carry(stage: Callable[..., ActorSystem], number: object) -> list[Any]:
             await asker.ask(number)
         heard.extend(answers)
 
-    stage(program)
+    play(program)
     return heard
 
 
@@ -83,8 +83,8 @@ def carry(stage: Callable[..., ActorSystem], number: object) -> list[Any]:
     ],
     ids=repr,
 )
-def test_a_number_arrives_as_it_was(stage: Callable[..., ActorSystem], number: object) -> None:
-    heard = carry(stage, number)
+def test_a_number_arrives_as_it_was(play: Play, number: object) -> None:
+    heard = carry(play, number)
     assert [(type(one), repr(one)) for one in heard] == [(type(number), repr(number))] * (2 + 2 * LOOPS)
 
 
@@ -92,11 +92,11 @@ def test_a_number_arrives_as_it_was(stage: Callable[..., ActorSystem], number: o
     not COMPILED or not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="threads do not keep memory for themselves"
 )
 @pytest.mark.parametrize("number", [*map(int, KEPT_FOR_THE_THREAD), *map(float, FLOATS)], ids=repr)
-def test_without_a_gil_each_thread_has_a_number_of_its_own(stage: Callable[..., ActorSystem], number: object) -> None:
-    heard = carry(stage, number)
+def test_without_a_gil_each_thread_has_a_number_of_its_own(play: Play, number: object) -> None:
+    heard = carry(play, number)
     assert len({id(one) for one in [number, *heard[:2]]}) == 3
 
 
 @pytest.mark.parametrize("number", [10**40, Whole(1000), Part(2.5), 1000j], ids=repr)
-def test_any_other_object_is_handed_over_as_it_is(stage: Callable[..., ActorSystem], number: object) -> None:
-    assert all(one is number for one in carry(stage, number))
+def test_any_other_object_is_handed_over_as_it_is(play: Play, number: object) -> None:
+    assert all(one is number for one in carry(play, number))

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, Backoff, Directive, ManualClock, Scope, Supervision, SystemConfig
-from greenroom.testing import assert_ledger_balanced
+from greenroom import Actor, ActorRef, ActorSystem, Backoff, Directive, ManualClock, Scope, Supervision
 from tests.gates import Gate, turns
 
 LOOPS = 3
@@ -51,111 +50,88 @@ async def spawn_all(system: ActorSystem, supervision: Supervision, log: Log) -> 
     return refs
 
 
-def play(program: Any, **config: Any) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(120), ActorSystem(config=SystemConfig(loops=LOOPS, **config)) as system:
-            await program(system)
-        assert_ledger_balanced(system)
-
-    asyncio.run(main())
+@pytest.mark.parametrize("failing", range(LOOPS))
+async def test_one_for_all_restarts_all_and_none_before_all_have_left(system: ActorSystem, failing: int) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    refs[failing].tell("fail")
+    await system.settle()
+    for ref in refs:
+        assert await ref.ask("where")
+    assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
 
 
 @pytest.mark.parametrize("failing", range(LOOPS))
-def test_one_for_all_restarts_all_and_none_before_all_have_left(failing: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
-        refs[failing].tell("fail")
-        await system.settle()
-        for ref in refs:
-            assert await ref.ask("where")
-        assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
-        assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
-
-    play(program)
+async def test_rest_for_one_restarts_those_that_were_spawned_later_on_whichever_loop(
+    system: ActorSystem, failing: int
+) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.REST_FOR_ONE), log)
+    refs[failing].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == list(range(failing, LOOPS))
 
 
-@pytest.mark.parametrize("failing", range(LOOPS))
-def test_rest_for_one_restarts_those_that_were_spawned_later_on_whichever_loop(failing: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(Scope.REST_FOR_ONE), log)
-        refs[failing].tell("fail")
-        await system.settle()
-        assert sorted(number for what, number in log if what == "made") == list(range(failing, LOOPS))
-
-    play(program)
-
-
-def test_none_is_started_while_one_has_a_message_in_hand() -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
-        gate = Gate()
-        slow = asyncio.ensure_future(refs[1].ask(gate, timeout=None))
-        while log != [("waits", 1)]:
-            await turns(1)
-        log.clear()
-        refs[0].tell("fail")
-        while ("left", 0) not in log or ("left", 2) not in log:
-            await turns(1)
-        assert [what for what, _ in log] == ["left", "left"]
-        gate.set_result(None)
-        await slow
-        await system.settle()
-        assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
-        assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
-
-    play(program, stop_timeout=120.0)
+@pytest.mark.config(stop_timeout=120.0)
+async def test_none_is_started_while_one_has_a_message_in_hand(system: ActorSystem) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    gate = Gate()
+    slow = asyncio.ensure_future(refs[1].ask(gate, timeout=None))
+    while log != [("waits", 1)]:
+        await turns(1)
+    log.clear()
+    refs[0].tell("fail")
+    while ("left", 0) not in log or ("left", 2) not in log:
+        await turns(1)
+    assert [what for what, _ in log] == ["left", "left"]
+    gate.set_result(None)
+    await slow
+    await system.settle()
+    assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
 
 
 @pytest.mark.parametrize("scope", [Scope.ONE_FOR_ALL, Scope.REST_FOR_ONE])
-def test_those_that_fail_at_the_same_time_on_different_loops_all_come_back(scope: Scope) -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(scope, max_restarts=1000), log)
-        for _ in range(30):
-            at_once = Barrier(LOOPS)
-            for ref in refs:
-                ref.tell(at_once)
-            await system.settle()
-            assert len({await ref.ask("where") for ref in refs}) == LOOPS
-
-    play(program)
-
-
-def test_the_backoff_of_one_holds_for_all() -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(Scope.ONE_FOR_ALL, backoff=Backoff(min=5.0, max=5.0, jitter=0.0)), log)
-        refs[2].tell("fail")
+async def test_those_that_fail_at_the_same_time_on_different_loops_all_come_back(
+    system: ActorSystem, scope: Scope
+) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(scope, max_restarts=1000), log)
+    for _ in range(30):
+        at_once = Barrier(LOOPS)
+        for ref in refs:
+            ref.tell(at_once)
         await system.settle()
-        assert sorted(log) == [("left", number) for number in range(LOOPS)]
-        await clock.advance(4.9)
-        assert len(log) == LOOPS
-        await clock.advance(0.2)
-        await system.settle()
-        assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
-        assert all([await ref.ask("where") for ref in refs])
-
-    clock = ManualClock()
-    play(program, clock=clock)
+        assert len({await ref.ask("where") for ref in refs}) == LOOPS
 
 
-def test_one_that_has_ended_is_not_waited_for() -> None:
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
-        refs[1].stop()
-        await refs[1].terminated()
-        refs[0].tell("fail")
-        await system.settle()
-        assert sorted(number for what, number in log if what == "made") == [0, 2]
+async def test_the_backoff_of_one_holds_for_all(system: ActorSystem, clock: ManualClock) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL, backoff=Backoff(min=5.0, max=5.0, jitter=0.0)), log)
+    refs[2].tell("fail")
+    await system.settle()
+    assert sorted(log) == [("left", number) for number in range(LOOPS)]
+    await clock.advance(4.9)
+    assert len(log) == LOOPS
+    await clock.advance(0.2)
+    await system.settle()
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
+    assert all([await ref.ask("where") for ref in refs])
 
-    play(program)
+
+async def test_one_that_has_ended_is_not_waited_for(system: ActorSystem) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    refs[1].stop()
+    await refs[1].terminated()
+    refs[0].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == [0, 2]
 
 
-def test_children_are_restarted_with_siblings_of_their_own_alone() -> None:
+async def test_children_are_restarted_with_siblings_of_their_own_alone(system: ActorSystem) -> None:
     class Parent(Actor[Any, Any]):
         def __init__(self, log: Log, offset: int) -> None:
             self.log, self.offset = log, offset
@@ -169,13 +145,10 @@ def test_children_are_restarted_with_siblings_of_their_own_alone() -> None:
         def receive(self, message: Any) -> Any:
             self.members[0].tell(message)
 
-    async def program(system: ActorSystem) -> None:
-        log: Log = []
-        parents = [system.spawn(Parent, log, 10 * number, dispatcher="spread") for number in range(LOOPS)]
-        await system.settle()
-        log.clear()
-        parents[1].tell("fail")
-        await system.settle()
-        assert sorted(number for what, number in log if what == "made") == [10, 11]
-
-    play(program)
+    log: Log = []
+    parents = [system.spawn(Parent, log, 10 * number, dispatcher="spread") for number in range(LOOPS)]
+    await system.settle()
+    log.clear()
+    parents[1].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == [10, 11]

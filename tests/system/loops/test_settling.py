@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, Context, SystemConfig
 from greenroom.errors import SettleTimeout
 from greenroom.testing import Simulation
+from tests.conftest import Play
 from tests.gates import Event
 from tests.system.loops.conftest import LOOPS
 
@@ -49,8 +49,8 @@ async def settle_at_once(system: ActorSystem) -> None:
         await system.settle()
 
 
-def test_settle_returns_at_once_when_all_loops_are_at_rest(stage: Callable[..., ActorSystem]) -> None:
-    stage(settle_at_once)
+def test_settle_returns_at_once_when_all_loops_are_at_rest(play: Play) -> None:
+    play(settle_at_once)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -67,77 +67,65 @@ def test_so_does_settle_sync(loops: int) -> None:
             system.settle_sync(0.0)
 
 
-def test_a_thread_that_is_late_is_waited_for_if_its_loop_is_at_rest(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        released = threading.Event()
-        *_, last = spread(system)
-        there = await last.ask(lambda ctx: asyncio.get_running_loop())
-        await system.settle()
-        there.call_soon_threadsafe(released.wait, PATIENCE)
-        asyncio.get_running_loop().call_later(0.2, released.set)
-        await system.settle(timeout=0.01)
-        assert released.is_set()
-
-    stage(program)
+async def test_a_thread_that_is_late_is_waited_for_if_its_loop_is_at_rest(system: ActorSystem) -> None:
+    released = threading.Event()
+    *_, last = spread(system)
+    there = await last.ask(lambda ctx: asyncio.get_running_loop())
+    await system.settle()
+    there.call_soon_threadsafe(released.wait, PATIENCE)
+    asyncio.get_running_loop().call_later(0.2, released.set)
+    await system.settle(timeout=0.01)
+    assert released.is_set()
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.02])
-def test_one_that_is_busy_on_another_loop_is_named(stage: Callable[..., ActorSystem], timeout: float) -> None:
-    async def program(system: ActorSystem) -> None:
-        gate, begun = Event(), Event()
+async def test_one_that_is_busy_on_another_loop_is_named(system: ActorSystem, timeout: float) -> None:
+    gate, begun = Event(), Event()
 
-        async def wait(ctx: Context) -> None:
-            begun.set()
-            await gate.wait()
+    async def wait(ctx: Context) -> None:
+        begun.set()
+        await gate.wait()
 
-        *_, last = spread(system)
-        last.tell(wait)
-        await begun.wait()
-        with pytest.raises(SettleTimeout) as caught:
-            await system.settle(timeout)
-        assert caught.value.busy == "/doer-2"
-        gate.set()
-        await system.settle()
-        await system.settle(0.0)
-
-    stage(program)
+    *_, last = spread(system)
+    last.tell(wait)
+    await begun.wait()
+    with pytest.raises(SettleTimeout) as caught:
+        await system.settle(timeout)
+    assert caught.value.busy == "/doer-2"
+    gate.set()
+    await system.settle()
+    await system.settle(0.0)
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.02])
-def test_a_handler_that_holds_another_loop_is_not_waited_for(stage: Callable[..., ActorSystem], timeout: float) -> None:
-    async def program(system: ActorSystem) -> None:
-        released, begun = threading.Event(), Event()
+async def test_a_handler_that_holds_another_loop_is_not_waited_for(system: ActorSystem, timeout: float) -> None:
+    released, begun = threading.Event(), Event()
 
-        def hold(ctx: Context) -> None:
-            begun.set()
-            released.wait(PATIENCE)
+    def hold(ctx: Context) -> None:
+        begun.set()
+        released.wait(PATIENCE)
 
-        *_, last = spread(system)
-        last.tell(hold)
-        await begun.wait()
-        with pytest.raises(SettleTimeout):
-            await system.settle(timeout)
-        assert not released.is_set()
-        released.set()
-        await system.settle()
-
-    stage(program)
+    *_, last = spread(system)
+    last.tell(hold)
+    await begun.wait()
+    with pytest.raises(SettleTimeout):
+        await system.settle(timeout)
+    assert not released.is_set()
+    released.set()
+    await system.settle()
 
 
-def test_actors_that_never_rest_are_not_waited_for(stage: Callable[..., ActorSystem]) -> None:
-    async def program(system: ActorSystem) -> None:
-        going = [True]
-        refs = spread(system)
+async def test_actors_that_never_rest_are_not_waited_for(system: ActorSystem) -> None:
+    going = [True]
+    refs = spread(system)
 
-        def spin(ctx: Context) -> None:
-            if going:
-                ctx.self.tell(spin)
+    def spin(ctx: Context) -> None:
+        if going:
+            ctx.self.tell(spin)
 
-        for ref in refs[1:]:
-            ref.tell(spin)
-        with pytest.raises(SettleTimeout):
-            await system.settle(0.05)
-        going.clear()
-        await system.settle()
-
-    stage(program)
+    for ref in refs[1:]:
+        ref.tell(spin)
+    with pytest.raises(SettleTimeout):
+        await system.settle(0.05)
+    going.clear()
+    await system.settle()
