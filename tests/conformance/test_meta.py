@@ -1,12 +1,15 @@
-"""Meta-processes: how they end, and with them all they have open; what they may not do (E2, E5, E6)."""
+"""Meta-processes: how they end, and with them all they have open; what they may not do."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import random
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,13 +26,15 @@ from greenroom.errors import (
     MetaCannotWatch,
     MetaEnded,
 )
-from greenroom.meta import Compression, MetaProcess
-from tests.gates import Event
+from greenroom.meta import Compression, LengthPrefixed, MetaProcess, Received, TcpClient, TcpServer, Write
+from greenroom.testing import TestProbe
+from tests.gates import Event, turns
+from tests.meta.owners import emptied
+from tests.meta.peers import Peer, connect
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
-pytestmark = pytest.mark.real
 
 Ref = ActorRef[Any, Any]
 BAD = ValueError("bad")
@@ -105,11 +110,12 @@ class AsyncReading(Reading):
 KINDS = pytest.mark.parametrize("kind", [Reading, AsyncReading])
 
 
+@pytest.mark.real
 @KINDS
 @pytest.mark.parametrize("fails", [False, True])
 async def test_when_start_is_over_the_handler_ends_and_the_parent_is_told(
     system: ActorSystem, kind: type[Reading], fails: bool
-) -> None:  # case 66
+) -> None:  # case 66, E2, E5, E6
     ours, theirs = socket.socketpair()
     with ours, theirs:
         told: list[Any] = []
@@ -141,11 +147,12 @@ ENDS: dict[str, tuple[Callable[[Ref], None], ExitReason]] = {
 }
 
 
+@pytest.mark.real
 @KINDS
 @pytest.mark.parametrize("how", ENDS)
 def test_when_the_parent_ends_a_blocked_read_is_broken_off(
     play: Play, kind: type[Reading], how: str
-) -> None:  # case 66
+) -> None:  # case 66, E2, E5, E6
     ours, theirs = socket.socketpair()
 
     async def program(system: ActorSystem) -> None:
@@ -166,7 +173,8 @@ def test_when_the_parent_ends_a_blocked_read_is_broken_off(
         assert theirs.recv(1) == b""  # the other side sees that it is closed
 
 
-def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> None:  # case 66
+@pytest.mark.real
+def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> None:  # case 66, E2, E5, E6
     reading, writing = os.pipe()
 
     class Pipe(MetaProcess):
@@ -196,10 +204,11 @@ def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> No
         os.close(writing)
 
 
+@pytest.mark.real
 @KINDS
 async def test_when_the_system_ends_a_blocked_read_is_broken_off(
     system: ActorSystem, kind: type[Reading]
-) -> None:  # case 66
+) -> None:  # case 66, E2, E5, E6
     ours, theirs = socket.socketpair()
     metas: list[Reading] = []
     with theirs:
@@ -271,8 +280,11 @@ class Trying(MetaProcess):
         self.attempt_in("terminate")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("what", FORBIDDEN)
-async def test_each_forbidden_operation_raises_an_error_of_its_own(system: ActorSystem, what: str) -> None:  # case 67
+async def test_each_forbidden_operation_raises_an_error_of_its_own(
+    system: ActorSystem, what: str
+) -> None:  # case 67, E2, E5, E6
     attempt, error, where = FORBIDDEN[what]
     other = system.spawn(Other)
     meta = Trying(other, attempt, where)
@@ -291,7 +303,120 @@ async def test_each_forbidden_operation_raises_an_error_of_its_own(system: Actor
         assert alias.is_alive  # what it may not do has not ended it
 
 
-def test_the_errors_of_forbidden_operations_differ() -> None:  # case 67
+@pytest.mark.real
+def test_the_errors_of_forbidden_operations_differ() -> None:  # case 67, E2, E5, E6
     errors = {error for _, error, _ in FORBIDDEN.values()}
     assert len(errors) == 9
     assert len({error.code for error in errors}) == 9  # type: ignore[attr-defined]
+
+
+CONNECTIONS = 1000
+FRAMED = LengthPrefixed(2)
+
+
+class Echo(Actor[Any, Any]):
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Received):
+            message.alias.tell(Write(message.data))
+
+
+class Front(Actor[Any, Any]):
+    """Has a server, and knows where."""
+
+    def __init__(self, **options: Any) -> None:
+        self.server = TcpServer(**options)
+
+    def pre_start(self) -> None:
+        self.alias = self.ctx.spawn_meta(self.server)
+
+    def receive(self, message: Any) -> Any:
+        return self.alias, self.server.address
+
+
+def open_now() -> tuple[int, set[threading.Thread]]:
+    """How many descriptors are open, and which threads there are."""
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir())), set(threading.enumerate())
+
+
+async def talk(peer: Peer, seed: int) -> int:
+    """Say something and hear it again, some times; or stop in the midst of it. How often it was heard."""
+    chance = random.Random(seed)
+    heard = 0
+    for _ in range(chance.randrange(1, 5)):
+        frame = FRAMED.encode(chance.randbytes(chance.randrange(0, 2000)))
+        cut_off = chance.random()
+        if cut_off < 0.1:
+            await peer.send(frame[: chance.randrange(len(frame))])  # within a frame
+            break
+        await peer.send(frame)
+        if cut_off < 0.2:
+            break  # within its answer
+        assert await peer.read(len(frame)) == frame
+        heard += 1
+    if chance.random() < 0.5:
+        peer.reset()
+    else:
+        peer.sock.close()
+    return heard
+
+
+@pytest.mark.real
+@pytest.mark.at_home
+@pytest.mark.parametrize("framing", [None, FRAMED], ids=["raw", "framed"])
+async def test_a_thousand_connections_are_answered_and_cut_off_and_nothing_is_left(
+    system: ActorSystem, framing: Any
+) -> None:  # case 68, E10, J13
+    async def once(system: ActorSystem, connections: int) -> int:
+        front = system.spawn(Front, handler=Echo, framing=framing)
+        alias, address = await front.ask("where?", timeout=None)
+        peers = [await connect(address) for _ in range(connections)]
+        heard = await asyncio.gather(*(talk(peer, seed) for seed, peer in enumerate(peers)))
+        await emptied(alias)
+        assert await alias.inspect("taken", timeout=None) == {"taken": connections}
+        front.stop()
+        await front.terminated()
+        assert system.actors() == []
+        return sum(heard)
+
+    await once(system, 1)  # what is opened once, and kept, is open now
+    before = open_now()
+    assert await once(system, CONNECTIONS) > CONNECTIONS
+    while open_now() != before:  # asyncio closes sockets some turns later; the deadline of `play` bounds this
+        await turns(1)
+
+
+class Caller(Actor[Any, Any]):
+    """Has a client that says something; tells what it hears, until that is all."""
+
+    def __init__(self, address: Any, done: Any, data: bytes) -> None:
+        self.address = address
+        self.done = done
+        self.data = data
+        self.heard = b""
+
+    def pre_start(self) -> None:
+        client = self.ctx.spawn_meta(TcpClient(*self.address))
+        client.tell(Write(self.data))
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Received):
+            self.heard += message.data
+            if len(self.heard) >= len(self.data):
+                self.done.tell(self.heard == self.data)
+                self.ctx.stop()
+
+
+@pytest.mark.real
+async def test_clients_and_servers_of_one_system_talk_to_each_other(system: ActorSystem) -> None:  # case 68, E10, J13
+    probe = TestProbe(system)
+    front = system.spawn(Front, handler=Echo)
+    _, address = await front.ask("where?", timeout=None)
+    chance = random.Random(68)
+    callers = [
+        system.spawn(Caller, address, probe.ref, chance.randbytes(chance.randrange(1, 30_000))) for _ in range(50)
+    ]
+    for _ in callers:
+        await probe.expect(True)
+    for caller in callers:
+        await caller.terminated()

@@ -1,4 +1,4 @@
-"""The end of a system: asked for anywhere, once, in time, with an exact account (case 59, M11)."""
+"""The end of a system: its phases, its report, and its cause (M11)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,43 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import (
+    Actor,
     ActorRef,
     ActorSystem,
     ActorTerminated,
+    Behaviors,
     Context,
+    DeathPact,
+    Directive,
     ExitKind,
+    ExitReason,
     ManualClock,
     State,
+    Supervision,
     SystemConfig,
+    SystemFailed,
     SystemStopped,
 )
 from greenroom.errors import GreenroomError, NotStarted, WaitsForItself
+from greenroom.testing import TestProbe, assert_ledger_balanced
+from tests.conformance.askers import until
 from tests.conformance.cast import FOREIGN
-from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, assert_ended_once, assert_is_a_life
+from tests.conformance.lives import (
+    Hooked,
+    HookedAsync,
+    Plain,
+    PlainAsync,
+    assert_ended_once,
+    assert_is_a_life,
+    ended,
+    every_hooked,
+    raises,
+)
 from tests.gates import Gate, turns
 
 if TYPE_CHECKING:
     from tests.conftest import Play
+
 
 PATIENCE = 120.0
 
@@ -51,7 +71,7 @@ class Counter:
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync, Hooked, HookedAsync])
 @pytest.mark.config(history=True)
-async def test_a_shutdown_stops_every_actor_and_says_how_many(system: ActorSystem, kind: Any) -> None:  # M11
+async def test_a_shutdown_stops_every_actor_and_says_how_many(system: ActorSystem, kind: Any) -> None:  # case 59, M11
     counter = Counter()
     system.observers.add(counter)
     assert system.phase == "running"
@@ -192,7 +212,7 @@ async def test_nothing_can_be_spawned_while_a_system_stops(system: ActorSystem, 
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-def test_a_system_that_has_stopped_takes_nothing_more(play: Play, foreign: bool) -> None:  # M11
+def test_a_system_that_has_stopped_takes_nothing_more(play: Play, foreign: bool) -> None:  # case 59, M11
     refs: list[ActorRef[Any, Any]] = []
 
     async def program(system: ActorSystem) -> None:
@@ -270,7 +290,7 @@ def test_an_empty_system_shuts_down(play: Play, how: Any) -> None:  # case 59
     assert_ended_once(play(how), 0)
 
 
-def test_close_is_for_programs_without_asyncio() -> None:  # M11
+def test_close_is_for_programs_without_asyncio() -> None:  # case 59, M11
     system = ActorSystem()
     with pytest.raises(NotStarted):
         system.close()
@@ -284,7 +304,7 @@ def test_close_is_for_programs_without_asyncio() -> None:  # M11
         system.spawn(Plain)
 
 
-async def test_the_log_has_the_totals(system: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:  # M11
+async def test_the_log_has_the_totals(system: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:  # case 59, M11
     with caplog.at_level(logging.INFO, logger="greenroom"):
         for _ in range(3):
             system.spawn(Plain)
@@ -295,14 +315,14 @@ async def test_the_log_has_the_totals(system: ActorSystem, caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), "soon", True])
-async def test_a_shutdown_needs_a_sensible_timeout(system: ActorSystem, timeout: Any) -> None:  # M11
+async def test_a_shutdown_needs_a_sensible_timeout(system: ActorSystem, timeout: Any) -> None:  # case 59, M11
     with pytest.raises(ValueError, match="timeout"):
         await system.shutdown(timeout=timeout)
     assert system.phase == "running"
     assert await system.spawn(Plain).ask("still there") == "still there"
 
 
-async def test_time_spent_stopping_is_the_clocks(system: ActorSystem, clock: ManualClock) -> None:  # M11
+async def test_time_spent_stopping_is_the_clocks(system: ActorSystem, clock: ManualClock) -> None:  # case 59, M11
     gate = Gate()
     system.spawn(HookedAsync, None, pre_stop=lambda _: gate)
     await system.settle()
@@ -315,3 +335,252 @@ async def test_time_spent_stopping_is_the_clocks(system: ActorSystem, clock: Man
     await system.shutdown()
     assert system.report is not None
     assert system.report.seconds == 2.5
+
+
+@pytest.mark.parametrize("kind", [Plain, PlainAsync])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_programs_ends_the_system_with_that_cause(play: Play, kind: Any, error: Any) -> None:  # M11, M14
+    cause = error("on purpose")
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Hooked)
+        ref = system.spawn(kind)
+        asked = ref.ask(raises(cause), timeout=None)
+        ref.tell("queued")
+        with pytest.raises(ActorTerminated):
+            await asked
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program)
+    assert caught.value.__cause__ is cause
+    assert caught.value.code == "system_failed"
+    assert play.raised == []
+    assert play.system is not None
+    assert_ended_once(play.system, 2)
+    ledger = play.system.ledger()
+    assert (ledger.failed, ledger.dead_lettered) == (1, 1)
+    assert play.system.report is not None
+    assert play.system.report.cause is cause
+
+
+def test_a_failure_of_the_program_itself_is_not_hidden_by_the_systems(play: Play) -> None:  # M11, M14
+    async def program(system: ActorSystem) -> None:
+        system.fail(ValueError("the system's"))
+        raise LookupError("the program's")
+
+    with pytest.raises(LookupError):
+        play(program)
+    assert play.system is not None
+    assert_ended_once(play.system, 0)
+
+
+@pytest.mark.parametrize("step", ["init", "pre_start", "post_start", "receive"])
+def test_a_failing_root_ends_the_system_with_its_cause(play: Play, step: str) -> None:  # M11, M14
+    cause = ValueError("on purpose")
+    act = raises(cause)
+
+    def make() -> Actor[Any, Any]:
+        return Hooked(None, **{step: act})
+
+    async def program(system: ActorSystem) -> None:
+        assert system.root is not None
+        system.spawn(Hooked)
+        system.root.tell(act)
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program, root=make)
+    assert caught.value.__cause__ is cause
+    assert play.system is not None
+    assert_ended_once(play.system, 2)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "behavior"])
+@pytest.mark.config(root=Hooked)
+async def test_the_system_ends_with_its_root(system: ActorSystem, end: str) -> None:  # M11, M14
+    assert system.root is not None
+    other = system.spawn(Hooked)
+    system.root.tell(lambda _: Behaviors.stopped) if end == "behavior" else getattr(system.root, end)()
+    await system.stopped()
+    assert (await other.terminated()).kind is ExitKind.SHUTDOWN
+    assert_ended_once(system, 2)
+
+
+def test_run_blocks_until_the_system_has_stopped_and_raises_its_failure() -> None:  # J2, M11, M14
+    ended = ActorSystem(root=Behaviors.setup(lambda ctx: Behaviors.receive(lambda _, message: Behaviors.stopped)))
+    assert ended.root is not None
+    ended.root.tell("stop")
+    ended.run()
+    assert_ended_once(ended, 1)
+
+    failed = ActorSystem(root=Plain, config=SystemConfig(supervision=Supervision(Directive.STOP)))
+    assert failed.root is not None
+    failed.root.tell(raises(ValueError("on purpose")))
+    with pytest.raises(SystemFailed, match="on purpose"):
+        failed.run()
+    assert_ended_once(failed, 1)
+
+
+def test_a_plain_with_reports_the_failure_too() -> None:  # M11, M14
+    cause = KeyboardInterrupt("on purpose")
+    system = ActorSystem()
+
+    def run() -> None:
+        with system:
+            system.spawn(Plain).tell(raises(cause))
+            while system.phase != "stopped":
+                threading.Event().wait(0.001)
+
+    with pytest.raises(SystemFailed) as caught:
+        run()
+    assert caught.value.__cause__ is cause
+
+
+def test_the_first_cause_is_the_one_that_is_reported(play: Play) -> None:  # M11, M14
+    first = KeyboardInterrupt("first")
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Hooked, None, post_stop=raises(SystemExit("second")))
+        other = system.spawn(Hooked)
+        await system.settle()
+        other.tell(raises(first))
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program)
+    assert caught.value.__cause__ is first
+
+
+@pytest.mark.real
+def test_a_system_may_be_failed_from_another_thread(play: Play) -> None:  # J5, M11, M14
+    cause = ValueError("on purpose")
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Hooked)
+        await asyncio.to_thread(system.fail, cause)
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program)
+    assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize("act", ["stop", "fail"])
+def test_a_system_that_runs_elsewhere_can_be_ended_from_here(act: str) -> None:  # M14, M11, J2: it wakes up for that
+    cause = ValueError("on purpose")
+    system = ActorSystem()
+    outcome: list[BaseException | None] = []
+    started = threading.Event()
+
+    def run() -> None:
+        try:
+            system.run()
+            outcome.append(None)
+        except SystemFailed as exc:
+            outcome.append(exc.__cause__)
+
+    system.spawn(Hooked, None, post_start=lambda _: started.set())
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert started.wait(PATIENCE)
+    system.stop() if act == "stop" else system.fail(cause)
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert outcome == [None if act == "stop" else cause]
+    assert_ended_once(system, 1)
+
+
+def test_a_system_does_not_outlive_its_asyncio_loop(play: Play) -> None:  # M14, case 59: it ends
+    systems: list[ActorSystem] = []
+    left: list[str] = []
+
+    async def endless(ctx: Context, message: Any) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            left.append("the handler")
+
+    async def main() -> None:
+        async with asyncio.timeout(None) as limit, ActorSystem() as system:
+            systems.append(system)
+            ref = system.spawn(endless, name="endless")
+            ref.tell("in hand")
+            ref.tell("queued")
+            await until(lambda: system.ledger(ref).in_hand)
+            limit.reschedule(asyncio.get_running_loop().time() + 0.05)
+
+    with pytest.raises(TimeoutError):
+        play.bare(main)
+    (system,) = systems
+    assert left == ["the handler"]
+    assert system.phase == "stopped"
+    assert system.report is not None
+    assert system.report.forced == ("/endless",)
+    ledger = assert_ledger_balanced(system)
+    assert ledger.queued == ledger.in_hand == 0
+
+
+class Unspeakable(Exception):
+    """What it is cannot be said."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@every_hooked
+@pytest.mark.parametrize("step", ["init", "pre_start", "receive"])
+async def test_an_exception_that_cannot_be_shown_strands_nobody(
+    system: ActorSystem, kind: Any, step: str
+) -> None:  # M3, M8
+    cause = Unspeakable()
+    probe = TestProbe(system)
+    parent = system.spawn(Hooked)
+    acts = {} if step == "receive" else {step: raises(cause)}
+    ref = system.spawn(kind, None, name="one", parent=parent, **acts)
+    await probe.watch(ref)
+    waiting = asyncio.ensure_future(ref.terminated())
+    replies: list[Any] = []
+    asks = [ref.ask(lambda ctx: replies.append(ctx.defer_reply()), timeout=None)]
+    ref.tell(raises(cause))
+    asks.append(ref.ask("queued", timeout=None))
+    assert (await ended(system, ref)).cause is cause
+    notice = await probe.expect_terminated(ref)
+    assert notice.cause is cause
+    async with asyncio.timeout(120.0):
+        assert (await waiting).cause is cause
+        for asked in asks:
+            with pytest.raises(ActorTerminated):
+                await asked
+    assert_ledger_balanced(system, ref)
+    parent.stop()
+    await ended(system, parent)
+
+
+def test_a_system_that_ends_so_says_so(play: Play) -> None:  # M11, M3, M8
+    cause = Unspeakable()
+
+    async def program(system: ActorSystem) -> None:
+        assert system.root is not None
+        system.root.tell(raises(cause))
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        play(program, root=Plain)
+    assert caught.value.__cause__ is cause
+
+
+async def test_a_pact_of_death_with_such_a_one_is_kept(system: ActorSystem) -> None:  # M3, M8
+    cause = Unspeakable()
+    one, other = system.spawn(Plain), system.spawn(Plain)
+    await one.ask(lambda ctx: ctx.watch(other))
+    other.fail(cause)
+    reason = await ended(system, one)
+    assert isinstance(reason.cause, DeathPact)
+    assert reason.cause.__cause__ is cause
+
+
+def test_an_exit_reason_can_always_be_shown() -> None:  # J9, M3, M8
+    assert "Unspeakable" in str(ExitReason.of(Unspeakable()))

@@ -1,9 +1,10 @@
-"""Ending an actor from outside, and what becomes of what it had queued (J5, M10)."""
+"""How an actor is stopped, from where, what becomes of what was queued, and who is told."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from greenroom import (
     ActorTerminated,
     Context,
     Drain,
+    ExitKind,
     Lane,
     MailboxConfig,
     Overflow,
@@ -24,12 +26,13 @@ from greenroom import (
 from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.askers import until
-from tests.conformance.lives import HookedAsync, Plain, ended
+from tests.conformance.cast import FOREIGN
+from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, ended, every_hooked, every_kind
 from tests.gates import Gate, standstill, turns
 
 PATIENCE = 120.0
-ENDS = ["stop", "kill", "fail", "itself"]
-every_end = pytest.mark.parametrize("how", ENDS)
+WAYS = ["stop", "kill", "fail", "itself"]
+every_end = pytest.mark.parametrize("how", WAYS)
 
 
 def end(ref: ActorRef[Any, Any], how: str) -> None:
@@ -105,7 +108,7 @@ QUEUED = 7  # what the fixture leaves behind
 
 
 @every_end
-async def test_by_default_what_was_queued_becomes_dead_letters(system: ActorSystem, how: str) -> None:  # M10
+async def test_by_default_what_was_queued_becomes_dead_letters(system: ActorSystem, how: str) -> None:  # J5, M10
     fixture = Fixture(system)
     await fixture.fill(how)
     await fixture.end(how)
@@ -126,7 +129,7 @@ async def test_by_default_what_was_queued_becomes_dead_letters(system: ActorSyst
 
 
 @every_end
-async def test_drain_drop_counts_what_it_drops(system: ActorSystem, how: str) -> None:  # M10
+async def test_drain_drop_counts_what_it_drops(system: ActorSystem, how: str) -> None:  # J5, M10
     fixture = Fixture(system, Drain.DROP)
     await fixture.fill(how)
     await fixture.end(how)
@@ -140,7 +143,7 @@ async def test_drain_drop_counts_what_it_drops(system: ActorSystem, how: str) ->
 
 
 @every_end
-async def test_drain_redirect_hands_everything_on(system: ActorSystem, how: str) -> None:  # M10
+async def test_drain_redirect_hands_everything_on(system: ActorSystem, how: str) -> None:  # J5, M10
     heard: list[Any] = []
     target = system.spawn(lambda: Hearer(heard), name="target")
     fixture = Fixture(system, Drain.REDIRECT(target))
@@ -171,7 +174,9 @@ class Hearer(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
-async def test_a_redirect_that_finds_no_room_loses_nothing_silently(system: ActorSystem, target_is: str) -> None:  # M10
+async def test_a_redirect_that_finds_no_room_loses_nothing_silently(
+    system: ActorSystem, target_is: str
+) -> None:  # J5, M10
     gate = Gate()
     overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
     drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
@@ -207,7 +212,7 @@ async def test_a_redirect_that_finds_no_room_loses_nothing_silently(system: Acto
         assert all(isinstance(reply, GreenroomError) for reply in replies)
 
 
-def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # M10: tell is for any thread, and so is this
+def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # J5, M10: tell is for any thread, and so is this
     heard: list[Any] = []
     arrived = threading.Event()
 
@@ -241,7 +246,7 @@ def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # M10: tell i
 
 async def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silently(
     system: ActorSystem,
-) -> None:  # M10
+) -> None:  # J5, M10
     target = system.spawn(Plain, mailbox=MailboxConfig(priority=lambda message: 1 // message))
     ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
     with standstill(system):
@@ -257,7 +262,7 @@ async def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_s
     assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (4, 2, 2)
 
 
-async def test_a_drain_is_one_of_three_things(system: ActorSystem) -> None:  # M10
+async def test_a_drain_is_one_of_three_things(system: ActorSystem) -> None:  # J5, M10
     for wrong in ("drop", Plain, 1):
         with pytest.raises(ConfigError) as caught:
             system.spawn(Plain, drain=wrong)  # type: ignore[call-overload]
@@ -270,7 +275,7 @@ async def test_a_drain_is_one_of_three_things(system: ActorSystem) -> None:  # M
 @pytest.mark.parametrize("drain", [None, Drain.DROP, Drain.DEAD_LETTER])
 async def test_those_who_wait_for_room_are_told_when_there_will_be_none(
     system: ActorSystem, drain: Drain | None
-) -> None:  # M10
+) -> None:  # J5, M10
     gate = Gate()
     ref = system.spawn(Hold, gate, mailbox=MailboxConfig(capacity=1), drain=drain)
     ref.tell("hold")
@@ -287,10 +292,10 @@ async def test_those_who_wait_for_room_are_told_when_there_will_be_none(
     assert (ledger.sent, ledger.handled, ledger.dead_lettered + ledger.dropped) == (5, 1, 4)
 
 
-@pytest.mark.parametrize("how", ENDS[:3])
+@pytest.mark.parametrize("how", WAYS[:3])
 async def test_replies_put_off_fail_when_their_actor_ends(
     system: ActorSystem, how: str
-) -> None:  # J5, M8: and all are told of it
+) -> None:  # M10, J5, M8: and all are told of it
     replies: list[Reply] = []
     probe = TestProbe(system)
     parent = system.spawn(Plain)
@@ -317,7 +322,7 @@ async def test_replies_put_off_fail_when_their_actor_ends(
     await ended(system, parent)
 
 
-async def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(system: ActorSystem) -> None:  # M10
+async def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(system: ActorSystem) -> None:  # J5, M10
     class Farewell(Actor[Any, Any]):
         def __init__(self, friend: ActorRef[Any, Any]) -> None:
             self.friend = friend
@@ -340,3 +345,231 @@ async def test_what_is_sent_in_pre_stop_and_to_oneself_is_accounted_for(system: 
     assert await probe.receive() == "gone"
     await ended(system, ref)
     assert system.ledger(ref).dead_lettered == 2
+
+
+ENDS = ["stop", "kill", "fail"]
+
+
+@pytest.mark.real
+@every_kind
+@pytest.mark.parametrize("how", ENDS)
+async def test_an_actor_is_ended_from_any_thread(system: ActorSystem, kind: Any, how: str) -> None:  # J5, M5
+    probe = TestProbe(system)
+    ref = system.spawn(kind)
+    await probe.watch(ref)
+    await asyncio.to_thread(end, ref, how)
+    notice = await probe.expect_terminated(ref)
+    expected = {"stop": ExitKind.NORMAL, "kill": ExitKind.KILLED, "fail": ExitKind.FAIL}
+    assert notice.reason.kind is expected[how]
+    assert isinstance(notice.cause, ValueError if how == "fail" else type(None))
+
+
+@pytest.mark.real
+@every_kind
+async def test_an_actor_that_everybody_ends_at_once_ends_once(system: ActorSystem, kind: Any) -> None:  # J5, M5
+    probe = TestProbe(system)
+    refs = [system.spawn(kind) for _ in range(30)]
+    for ref in refs:
+        await probe.watch(ref)
+    barrier = threading.Barrier(6)
+    acts: list[Callable[[ActorRef[Any, Any]], None]] = [
+        lambda ref: ref.stop(),
+        lambda ref: ref.kill(),
+        lambda ref: ref.fail(ValueError("on purpose")),
+        lambda ref: ref.stop(after_queued=True),
+        lambda ref: ref.tell("hello"),
+    ]
+
+    def work(act: Callable[[ActorRef[Any, Any]], None]) -> None:
+        barrier.wait(PATIENCE)
+        for ref in refs:
+            act(ref)
+
+    threads = [asyncio.create_task(asyncio.to_thread(work, act)) for act in acts]
+    await asyncio.to_thread(barrier.wait, PATIENCE)
+    await asyncio.gather(*threads)
+    for ref in refs:
+        await ended(system, ref)
+    await system.settle()
+    notices = [notice.ref for notice in probe.messages]
+    assert sorted(notices, key=lambda ref: ref.id) == sorted(refs, key=lambda ref: ref.id)
+    assert system.snapshot().terminated == len(refs)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("kind", [Plain, PlainAsync])
+async def test_stop_after_queued_from_a_thread_is_in_order_with_what_that_thread_sent(
+    system: ActorSystem, kind: Any
+) -> None:  # J5, M5
+    ref = system.spawn(kind)
+
+    def work() -> None:
+        for number in range(5):
+            ref.tell(number)
+        ref.stop(after_queued=True)
+        for number in range(3):
+            ref.tell(number)
+
+    await asyncio.to_thread(work)
+    await ended(system, ref)
+    await system.settle()
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (5, 3)
+
+
+async def test_an_actor_fails_with_exceptions_only(system: ActorSystem) -> None:  # J5, M5
+    ref = system.spawn(Plain)
+    for wrong in ("because", None, ValueError):
+        with pytest.raises(TypeError):
+            ref.fail(wrong)  # type: ignore[arg-type]
+    assert await ref.ask("still there") == "still there"
+
+
+async def test_stop_after_queued_acts_in_order(
+    system: ActorSystem,
+) -> None:  # J5, M5: what is queued now, and nothing more
+    log: list[str] = []
+    ref = system.spawn(Hooked, log)
+    ref.tell(1)
+    ref.tell(2)
+    asked = ref.ask(3)
+    ref.stop(after_queued=True)
+    ref.tell(4)
+    late = ref.ask(5, timeout=None)
+    assert await asked == 3
+    with pytest.raises(GreenroomError):
+        await late
+    assert (await ended(system, ref)).kind is ExitKind.NORMAL
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (3, 2)
+    await system.shutdown()
+    assert log == ["pre_start", "post_start", "receive 1", "receive 2", "receive 3", "pre_stop", "post_stop"]
+
+
+async def test_stop_overtakes_a_stop_that_waits_its_turn(system: ActorSystem) -> None:  # J5, M5
+    ref = system.spawn(HookedAsync)
+    for number in range(3):
+        ref.tell(number)
+    ref.stop(after_queued=True)
+    ref.stop(after_queued=True)
+    ref.stop()
+    await ended(system, ref)
+    assert system.ledger(ref).dead_lettered == 3
+
+
+@pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
+async def test_a_stop_acts_after_the_message_in_hand(
+    system: ActorSystem, kind: Any
+) -> None:  # J5, M5: and the reply is not lost
+    ref = system.spawn(kind)
+
+    def stop_itself(ctx: Context) -> str:
+        ctx.stop()
+        ctx.self.tell("never handled")
+        return "the reply"
+
+    assert await ref.ask(stop_itself) == "the reply"
+    await ended(system, ref)
+    ledger = system.ledger(ref)
+    assert (ledger.handled, ledger.dead_lettered) == (1, 1)
+
+
+async def test_an_actor_stops_its_own_children_and_nobody_elses(system: ActorSystem) -> None:  # J5, M5
+    parent, stranger = system.spawn(Plain), system.spawn(Plain)
+    child = await parent.ask(lambda ctx: ctx.spawn(Plain))
+    with pytest.raises(ValueError, match="no child"):
+        await system.spawn(Plain).ask(lambda ctx: ctx.stop(stranger))
+    await parent.ask(lambda ctx: ctx.stop(child))
+    assert (await ended(system, child)).kind is ExitKind.NORMAL
+    assert stranger.is_alive
+    assert parent.is_alive
+
+
+@every_hooked
+@pytest.mark.parametrize("how", ENDS)
+async def test_everybody_is_told_of_an_end_after_it(system: ActorSystem, kind: Any, how: str) -> None:  # M5
+    log: list[str] = []
+
+    class Parent(Actor[Any, Any]):
+        def pre_start(self) -> None:
+            self.ctx.watch(self.ctx.spawn(kind, log))
+
+        def receive(self, message: Any) -> None:
+            end(self.ctx.children[0], how)
+
+        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            log.append(f"on_terminated, {ref.state.value}")
+
+        def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
+            log.append(f"on_child_terminated, {ref.state.value}")
+
+    ref = system.spawn(Parent)
+    ref.tell("go")
+    await system.settle()
+    assert ref.is_alive
+    await system.shutdown()
+    assert log[-3] == "post_stop"
+    assert sorted(log[-2:]) == ["on_child_terminated, terminated", "on_terminated, terminated"]
+
+
+async def test_an_actor_may_wait_for_the_end_of_another_in_handlers_and_hooks(system: ActorSystem) -> None:  # M5
+    seen: list[Any] = []
+
+    class Patient(Actor[Any, Any]):
+        async def end_child(self) -> None:
+            child = self.ctx.spawn(HookedAsync)
+            child.stop()
+            seen.append((await child.terminated()).kind)
+
+        async def pre_start(self) -> None:
+            await self.end_child()
+
+        async def receive(self, message: Any) -> None:
+            await self.end_child()
+
+        async def pre_stop(self) -> None:
+            await self.end_child()
+
+        async def post_stop(self) -> None:
+            seen.append(await self.ctx.system.actor("friend").ask("hello"))
+
+    system.spawn(PlainAsync, name="friend")
+    ref = system.spawn(Patient)
+    await ref.ask("go")
+    ref.stop()
+    await ended(system, ref)
+    await system.shutdown()
+    assert seen == [ExitKind.NORMAL] * 3 + ["hello"]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+@pytest.mark.parametrize("how", ENDS)
+async def test_all_who_wait_for_an_end_are_told(system: ActorSystem, how: str, foreign: bool) -> None:  # M5, M8
+    ref = system.spawn(Plain)
+    waiting = [asyncio.ensure_future(ref.terminated()) for _ in range(3)]
+    if foreign:
+        waiting += [asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(ref.terminated()))) for _ in range(3)]
+    given_up = asyncio.ensure_future(ref.terminated())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    end(ref, how)
+    reasons = [await one for one in waiting]
+    assert all(reason == reasons[0] for reason in reasons)
+    assert given_up.cancelled()
+
+
+async def test_one_observer_hears_of_each_end_once(system: ActorSystem) -> None:  # M5
+    heard: list[tuple[ActorRef[Any, Any], ExitKind]] = []
+
+    class Observer:
+        def actor_stopped(self, ref: ActorRef[Any, Any], reason: Any) -> None:
+            heard.append((ref, reason.kind))
+            assert not ref.is_alive
+
+    system.observers.add(Observer())
+    refs = [system.spawn(Plain) for _ in ENDS]
+    for ref, how in zip(refs, ENDS, strict=True):
+        end(ref, how)
+        end(ref, how)
+        await ended(system, ref)
+    assert heard == list(zip(refs, [ExitKind.NORMAL, ExitKind.KILLED, ExitKind.FAIL], strict=True))
