@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,22 +25,15 @@ from greenroom import (
 )
 from tests.actor.diaries import AsyncDiary, Child, Diary, flavours
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @flavours
-def test_the_hooks_run_in_the_order_of_a_life(play: Play, diary: type[Diary]) -> None:  # M3
+async def test_the_hooks_run_in_the_order_of_a_life(system: ActorSystem, diary: type[Diary]) -> None:  # M3
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(diary, notes)
-        assert notes == []  # J4: nothing of the actor runs inside spawn
-        assert await ref.ask("hello") == "hello"
-        ref.stop()
-        assert (await ref.terminated()).kind is ExitKind.NORMAL
-
-    play(program)
+    ref = system.spawn(diary, notes)
+    assert notes == []  # J4: nothing of the actor runs inside spawn
+    assert await ref.ask("hello") == "hello"
+    ref.stop()
+    assert (await ref.terminated()).kind is ExitKind.NORMAL
     assert notes == ["pre_start", "post_start", "hello", "pre_stop", "post_stop"]
 
 
@@ -197,7 +190,7 @@ async def test_an_actor_may_be_any_kind_of_class(system: ActorSystem, kind: type
     await first.terminated()
 
 
-def test_hooks_and_handler_are_inherited_and_super_works(play: Play) -> None:
+async def test_hooks_and_handler_are_inherited_and_super_works(system: ActorSystem) -> None:
     notes: list[Any] = []
 
     class Grandchild(AsyncDiary):
@@ -205,15 +198,12 @@ def test_hooks_and_handler_are_inherited_and_super_works(play: Play) -> None:
             await super().pre_start()
             self.note("more")
 
-    async def program(system: ActorSystem) -> None:
-        assert await system.spawn(Grandchild, notes).ask("x") == "x"
-
-    play(program)
+    assert await system.spawn(Grandchild, notes).ask("x") == "x"
     assert notes[:4] == ["pre_start", "more", "post_start", "x"]
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_on_signal_gets_every_signal_after_its_hook(play: Play, suspends: bool) -> None:
+async def test_on_signal_gets_every_signal_after_its_hook(system: ActorSystem, suspends: bool) -> None:
     notes: list[Any] = []
 
     class Listener(Diary):
@@ -224,17 +214,14 @@ def test_on_signal_gets_every_signal_after_its_hook(play: Play, suspends: bool) 
             await asyncio.sleep(0)
             self.notes.append(type(signal))
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Listener, notes)
-        child = await ref.ask("bear")
-        await ref.ask(child)
-        child.stop()
-        await child.terminated()
-        await system.settle()
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(Listener, notes)
+    child = await ref.ask("bear")
+    await ref.ask(child)
+    child.stop()
+    await child.terminated()
+    await system.settle()
+    ref.stop()
+    await ref.terminated()
     heard = [note for note in notes if note != "bear" and not isinstance(note, ActorRef)]
     assert heard[:4] == ["pre_start", PreStart, "post_start", PostStart]
     assert heard[-4:] == ["pre_stop", PreStop, "post_stop", PostStop]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,33 +12,26 @@ from greenroom.errors import NotAwaited
 from greenroom.testing import TestProbe
 from tests.actor.diaries import Child, Diary, flavours
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 @flavours
 @pytest.mark.parametrize("hook", ["pre_start", "post_start"])
-def test_a_start_that_raises_is_told_to_whoever_waits_for_it(  # case 53, case 58
-    play: Play, diary: type[Diary], hook: str
+async def test_a_start_that_raises_is_told_to_whoever_waits_for_it(  # case 53, case 58
+    system: ActorSystem, diary: type[Diary], hook: str
 ) -> None:
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(diary, notes, hook, name="unlucky")
-        await probe.watch(ref)
-        ref << "never handled"
-        with pytest.raises(RuntimeError, match=f"from {hook}"):
-            await ref.started()
-        notice = await probe.expect_terminated(ref)
-        assert isinstance(notice.cause, RuntimeError)
-        assert notice.reason.kind is ExitKind.FAIL
-        assert not ref.is_alive
-        assert system.actor("unlucky") is None
-        with pytest.raises(RuntimeError, match=f"from {hook}"):  # also when it is over
-            await ref.started()
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(diary, notes, hook, name="unlucky")
+    await probe.watch(ref)
+    ref << "never handled"
+    with pytest.raises(RuntimeError, match=f"from {hook}"):
+        await ref.started()
+    notice = await probe.expect_terminated(ref)
+    assert isinstance(notice.cause, RuntimeError)
+    assert notice.reason.kind is ExitKind.FAIL
+    assert not ref.is_alive
+    assert system.actor("unlucky") is None
+    with pytest.raises(RuntimeError, match=f"from {hook}"):  # also when it is over
+        await ref.started()
     assert "never handled" not in notes
 
 
@@ -48,66 +41,56 @@ def test_a_start_that_raises_is_told_to_whoever_waits_for_it(  # case 53, case 5
     "exc",
     [RuntimeError("oops"), asyncio.CancelledError("own"), GeneratorExit(), StopIteration(3), BaseException("odd")],
 )
-def test_a_stop_whose_hook_raises_goes_on_all_the_same(  # case 58, M3
-    play: Play, diary: type[Diary], hook: str, exc: BaseException
+async def test_a_stop_whose_hook_raises_goes_on_all_the_same(  # case 58, M3
+    system: ActorSystem, diary: type[Diary], hook: str, exc: BaseException
 ) -> None:
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(diary, notes, hook, exc, name="unlucky")
-        await probe.watch(ref)
-        await ref.started()
-        ref.stop()
-        await probe.expect_terminated(ref)
-        assert not ref.is_alive
-        assert system.actor("unlucky") is None
-        system.spawn(Child, name="unlucky")
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(diary, notes, hook, exc, name="unlucky")
+    await probe.watch(ref)
+    await ref.started()
+    ref.stop()
+    await probe.expect_terminated(ref)
+    assert not ref.is_alive
+    assert system.actor("unlucky") is None
+    system.spawn(Child, name="unlucky")
     assert notes[-2:] == ["pre_stop", "post_stop"]
 
 
 @flavours
 @pytest.mark.parametrize("hook", ["on_terminated", "on_child_terminated"])
-def test_a_notice_whose_hook_raises_fails_the_actor(play: Play, diary: type[Diary], hook: str) -> None:  # case 58
+async def test_a_notice_whose_hook_raises_fails_the_actor(
+    system: ActorSystem, diary: type[Diary], hook: str
+) -> None:  # case 58
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(diary, notes, hook)
-        await probe.watch(ref)
-        child = await ref.ask("bear")
-        await ref.ask(child)
-        child.stop()
-        notice = await probe.expect_terminated(ref)
-        assert isinstance(notice.cause, RuntimeError)
-        assert str(notice.cause) == f"from {hook}"
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(diary, notes, hook)
+    await probe.watch(ref)
+    child = await ref.ask("bear")
+    await ref.ask(child)
+    child.stop()
+    notice = await probe.expect_terminated(ref)
+    assert isinstance(notice.cause, RuntimeError)
+    assert str(notice.cause) == f"from {hook}"
     assert "pre_stop" not in notes
     assert notes[-1] == "post_stop"
 
 
 @flavours
-def test_a_handler_that_raises_fails_the_ask_and_ends_the_actor_without_pre_stop(  # case 27, J3
-    play: Play, diary: type[Diary]
+async def test_a_handler_that_raises_fails_the_ask_and_ends_the_actor_without_pre_stop(  # case 27, J3
+    system: ActorSystem, diary: type[Diary]
 ) -> None:
     notes: list[Any] = []
     error = LookupError("broken")
-
-    async def program(system: ActorSystem) -> None:
-        probe = TestProbe(system)
-        ref = system.spawn(diary, notes, "bad", error)
-        await probe.watch(ref)
-        with pytest.raises(LookupError) as caught:
-            await ref.ask("bad")
-        assert caught.value is error
-        notice = await probe.expect_terminated(ref)
-        assert notice.cause is error
-        assert notice.reason.kind is ExitKind.FAIL
-
-    play(program)
+    probe = TestProbe(system)
+    ref = system.spawn(diary, notes, "bad", error)
+    await probe.watch(ref)
+    with pytest.raises(LookupError) as caught:
+        await ref.ask("bad")
+    assert caught.value is error
+    notice = await probe.expect_terminated(ref)
+    assert notice.cause is error
+    assert notice.reason.kind is ExitKind.FAIL
     assert notes == ["pre_start", "post_start", "bad", "post_stop"]
 
 
@@ -174,8 +157,8 @@ async def test_a_sync_handler_that_returns_an_awaitable_is_told_to_await_it(syst
 
 @flavours
 @pytest.mark.parametrize("hook", ["pre_start", "post_start", "pre_stop"])
-def test_children_born_in_a_hook_that_raises_end_before_their_parent(  # M5, case 56
-    play: Play, diary: type[Diary], hook: str
+async def test_children_born_in_a_hook_that_raises_end_before_their_parent(  # M5, case 56
+    system: ActorSystem, diary: type[Diary], hook: str
 ) -> None:
     ends: list[str] = []
 
@@ -192,13 +175,10 @@ def test_children_born_in_a_hook_that_raises_end_before_their_parent(  # M5, cas
                 assert self.ctx.children == []
             return super().note(what)
 
-    async def program(system: ActorSystem) -> None:
-        ref: ActorRef[Any, Any] = system.spawn(Bearing, [], hook)
-        ref.stop()
-        await ref.terminated()
-        assert system.actors() == []
-
-    play(program)
+    ref: ActorRef[Any, Any] = system.spawn(Bearing, [], hook)
+    ref.stop()
+    await ref.terminated()
+    assert system.actors() == []
     assert ends == ["child", "parent"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -27,9 +27,6 @@ from greenroom import (
 )
 from greenroom.errors import NotAnActor, StashFull
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def sync_says(result: Any) -> Callable[[Context, Any], Any]:
@@ -88,19 +85,16 @@ async def test_a_setup_that_returns_no_behavior_says_what_to_return(system: Acto
     assert "Behaviors.receive" in str(caught.value)
 
 
-def test_a_setup_that_would_have_to_be_awaited_is_refused(  # J9
-    play: Play, caplog: pytest.LogCaptureFixture
+async def test_a_setup_that_would_have_to_be_awaited_is_refused(  # J9
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def begin(ctx: Context) -> Behavior:
         return Behaviors.receive(sync_says(1))
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.setup(begin))  # type: ignore[arg-type]
-        with pytest.raises(NotAnActor) as caught:
-            await ref.started()
-        assert "async" in str(caught.value)
-
-    play(program)
+    ref = system.spawn(Behaviors.setup(begin))  # type: ignore[arg-type]
+    with pytest.raises(NotAnActor) as caught:
+        await ref.started()
+    assert "async" in str(caught.value)
     caplog.clear()  # of the last traceback that knows the coroutine
     gc.collect()  # it was closed, or would complain now
 
@@ -184,7 +178,9 @@ async def test_a_stash_of_no_size_fails_the_start_or_is_refused(system: ActorSys
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_on_signal_of_a_functional_actor_gets_the_signals_of_its_life(play: Play, suspends: bool) -> None:
+async def test_on_signal_of_a_functional_actor_gets_the_signals_of_its_life(
+    system: ActorSystem, suspends: bool
+) -> None:
     heard: list[Any] = []
 
     async def hear_later(ctx: Context, signal: Signal) -> None:
@@ -200,16 +196,13 @@ def test_on_signal_of_a_functional_actor_gets_the_signals_of_its_life(play: Play
             return ctx.spawn(sync_says(Behaviors.stopped))
         return None
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Behaviors.receive(handler, on_signal=hear_later if suspends else hear))
-        child = await ref.ask("bear")
-        child.tell("end")
-        await child.terminated()
-        await system.settle()
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(Behaviors.receive(handler, on_signal=hear_later if suspends else hear))
+    child = await ref.ask("bear")
+    child.tell("end")
+    await child.terminated()
+    await system.settle()
+    ref.stop()
+    await ref.terminated()
     assert heard == [PreStart, PostStart, "bear", ChildTerminated, PreStop, PostStop]
 
 
@@ -264,18 +257,15 @@ async def test_an_on_signal_that_raises_at_the_start_fails_it(system: ActorSyste
     await probe.expect_terminated(ref)
 
 
-def test_a_new_behavior_brings_its_own_on_signal(play: Play) -> None:
+async def test_a_new_behavior_brings_its_own_on_signal(system: ActorSystem) -> None:
     heard: list[str] = []
 
     def hear(name: str) -> Callable[[Context, Signal], None]:
         return lambda ctx, signal: heard.append(f"{name} {type(signal).__name__}")
 
-    async def program(system: ActorSystem) -> None:
-        second = Behaviors.receive(sync_says(2), on_signal=hear("second"))
-        ref = system.spawn(Behaviors.receive(sync_says(second), on_signal=hear("first")))
-        await ref.ask("change")
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+    second = Behaviors.receive(sync_says(2), on_signal=hear("second"))
+    ref = system.spawn(Behaviors.receive(sync_says(second), on_signal=hear("first")))
+    await ref.ask("change")
+    ref.stop()
+    await ref.terminated()
     assert heard == ["first PreStart", "first PostStart", "second PreStop", "second PostStop"]

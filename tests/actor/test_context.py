@@ -94,29 +94,27 @@ async def test_a_child_that_stops_is_a_child_until_it_has_ended(system: ActorSys
     assert await ref.ask(lambda ctx: ctx.children) == []
 
 
-def test_env_is_the_configs_under_the_parents_under_ones_own(play: Play) -> None:  # M4: inheritance
-    async def program(system: ActorSystem) -> None:
-        async def env_of(ref: ActorRef[Any, Any]) -> dict[str, Any]:
-            return dict(await ref.ask(lambda ctx: ctx.env))
+@pytest.mark.config(env={"a": "system", "b": "system"})
+async def test_env_is_the_configs_under_the_parents_under_ones_own(system: ActorSystem) -> None:  # M4: inheritance
+    async def env_of(ref: ActorRef[Any, Any]) -> dict[str, Any]:
+        return dict(await ref.ask(lambda ctx: ctx.env))
 
-        given = {"b": "parent", "c": "parent"}
-        plain = system.spawn(Mirror)
-        assert await env_of(plain) == {"a": "system", "b": "system"}
-        parent = system.spawn(Mirror, env=given)
-        given["c"] = "changed later"
-        assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}
-        heir = await parent.ask(lambda ctx: ctx.spawn(Mirror))
-        assert await env_of(heir) == {"a": "system", "b": "parent", "c": "parent"}
-        child = await parent.ask(lambda ctx: ctx.spawn(Mirror, env={"c": "child"}))
-        assert await env_of(child) == {"a": "system", "b": "parent", "c": "child"}
-        grandchild = await child.ask(lambda ctx: ctx.spawn(mirror_function))
-        assert await env_of(grandchild) == {"a": "system", "b": "parent", "c": "child"}
-        adopted = system.spawn(Mirror, parent=child, env={"d": "own"})
-        assert await env_of(adopted) == {"a": "system", "b": "parent", "c": "child", "d": "own"}
-        assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}  # nobody's was changed
-        assert await env_of(system.spawn(Mirror)) == {"a": "system", "b": "system"}
-
-    play(program, env={"a": "system", "b": "system"})
+    given = {"b": "parent", "c": "parent"}
+    plain = system.spawn(Mirror)
+    assert await env_of(plain) == {"a": "system", "b": "system"}
+    parent = system.spawn(Mirror, env=given)
+    given["c"] = "changed later"
+    assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}
+    heir = await parent.ask(lambda ctx: ctx.spawn(Mirror))
+    assert await env_of(heir) == {"a": "system", "b": "parent", "c": "parent"}
+    child = await parent.ask(lambda ctx: ctx.spawn(Mirror, env={"c": "child"}))
+    assert await env_of(child) == {"a": "system", "b": "parent", "c": "child"}
+    grandchild = await child.ask(lambda ctx: ctx.spawn(mirror_function))
+    assert await env_of(grandchild) == {"a": "system", "b": "parent", "c": "child"}
+    adopted = system.spawn(Mirror, parent=child, env={"d": "own"})
+    assert await env_of(adopted) == {"a": "system", "b": "parent", "c": "child", "d": "own"}
+    assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}  # nobody's was changed
+    assert await env_of(system.spawn(Mirror)) == {"a": "system", "b": "system"}
 
 
 def test_now_is_the_systems_clock(play: Play) -> None:
@@ -337,17 +335,14 @@ async def test_stop_of_somebody_elses_child_is_refused(system: ActorSystem) -> N
 
 
 @pytest.mark.parametrize("arguments", [(), ("coins",)])
-def test_a_name_with_a_percent_sign_can_be_logged(
-    play: Play, caplog: pytest.LogCaptureFixture, arguments: tuple[object, ...]
+async def test_a_name_with_a_percent_sign_can_be_logged(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture, arguments: tuple[object, ...]
 ) -> None:
     def pay(ctx: Context, message: str) -> None:
         ctx.log.warning(message, *arguments, extra=None)
 
-    async def program(system: ActorSystem) -> None:
-        system.spawn(pay, name="50%").tell("took %s")
-        await system.settle()
-
-    play(program)
+    system.spawn(pay, name="50%").tell("took %s")
+    await system.settle()
     (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert record.getMessage() == "/50%: took " + (arguments[0] if arguments else "%s")  # type: ignore[operator]
     assert (record.funcName, getattr(record, "actor", None)) == ("pay", "/50%")

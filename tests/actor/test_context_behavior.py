@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +23,6 @@ from greenroom import (
 from greenroom.actor.api.behavior import MOST_BEHAVIORS
 from greenroom.errors import BadArgument, InvalidDelay, NotAnActor
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def mirror(ctx: Context, message: Any) -> Any:
@@ -170,7 +167,7 @@ async def test_a_pushed_behavior_piles_up_and_unbecome_takes_down(system: ActorS
         assert await ref.ask("x") == expected
 
 
-def test_a_class_becomes_one_of_its_own_methods_and_keeps_its_hooks(play: Play) -> None:
+async def test_a_class_becomes_one_of_its_own_methods_and_keeps_its_hooks(system: ActorSystem) -> None:
     ended: list[str] = []
 
     class Mortal(Chameleon):
@@ -180,16 +177,13 @@ def test_a_class_becomes_one_of_its_own_methods_and_keeps_its_hooks(play: Play) 
         def post_stop(self) -> None:
             ended.append(self.ctx.name)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(lambda: kept, name="mortal")
-        await ref.ask(kept.turn)
-        assert await ref.ask("x") == "third x"
-        assert await ref.inspect() == {"kind": "chameleon"}
-        ref.stop()
-        await ref.terminated()
-
     kept = Mortal()
-    play(program)
+    ref = system.spawn(lambda: kept, name="mortal")
+    await ref.ask(kept.turn)
+    assert await ref.ask("x") == "third x"
+    assert await ref.inspect() == {"kind": "chameleon"}
+    ref.stop()
+    await ref.terminated()
     assert ended == ["mortal"]
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Context, ExitKind, MailboxConfig, MailboxFull
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Piper(Actor[Any, Any]):
@@ -203,25 +200,21 @@ async def test_what_is_under_way_when_the_actor_ends_is_cancelled(system: ActorS
     assert system.dead_letters.count == 0
 
 
-def test_an_on_error_is_not_told_of_the_actors_own_end(play: Play) -> None:
+async def test_an_on_error_is_not_told_of_the_actors_own_end(system: ActorSystem) -> None:
     errors: list[BaseException] = []
-
-    async def program(system: ActorSystem) -> None:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ref = system.spawn(Piper)
-        await ref.ask(lambda ctx: ctx.pipe_to_self(future, on_error=errors.append) and None)
-        ref.stop()
-        await ref.terminated()
-        await system.settle()
-        assert future.cancelled()
-
-    play(program)
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    ref = system.spawn(Piper)
+    await ref.ask(lambda ctx: ctx.pipe_to_self(future, on_error=errors.append) and None)
+    ref.stop()
+    await ref.terminated()
+    await system.settle()
+    assert future.cancelled()
     assert errors == []
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill", "raise"])
-def test_a_pipe_that_never_got_to_run_leaves_no_coroutine_behind(
-    play: Play, ending: str, caplog: pytest.LogCaptureFixture
+async def test_a_pipe_that_never_got_to_run_leaves_no_coroutine_behind(
+    system: ActorSystem, ending: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An un-awaited coroutine would complain, and fail this test."""
 
@@ -234,12 +227,9 @@ def test_a_pipe_that_never_got_to_run_leaves_no_coroutine_behind(
         else:
             raise LookupError("no more")
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Piper)
-        ref.tell(pipe_and_end)
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(Piper)
+    ref.tell(pipe_and_end)
+    await ref.terminated()
     caplog.clear()  # of tracebacks that know the coroutine
     gc.collect()
 

@@ -88,38 +88,35 @@ async def test_a_ref_outlives_its_actor_and_says_the_same(system: ActorSystem) -
     assert system.actor(ref.id) is None
 
 
-def test_the_state_follows_the_life(play: Play) -> None:  # M1
+async def test_the_state_follows_the_life(system: ActorSystem) -> None:  # M1
     states: dict[str, State] = {}
 
-    async def program(system: ActorSystem) -> None:
-        class Reporting(Actor[str, None]):
-            def __init__(self) -> None:
-                states["constructor"] = ref.state
+    class Reporting(Actor[str, None]):
+        def __init__(self) -> None:
+            states["constructor"] = ref.state
 
-            async def pre_start(self) -> None:
-                await asyncio.sleep(0)
-                states["pre_start"] = ref.state
+        async def pre_start(self) -> None:
+            await asyncio.sleep(0)
+            states["pre_start"] = ref.state
 
-            def post_start(self) -> None:
-                states["post_start"] = ref.state
+        def post_start(self) -> None:
+            states["post_start"] = ref.state
 
-            def receive(self, message: str) -> None:
-                states["receive"] = ref.state
+        def receive(self, message: str) -> None:
+            states["receive"] = ref.state
 
-            async def pre_stop(self) -> None:
-                await asyncio.sleep(0)
-                states["pre_stop"] = ref.state
+        async def pre_stop(self) -> None:
+            await asyncio.sleep(0)
+            states["pre_stop"] = ref.state
 
-            def post_stop(self) -> None:
-                states["post_stop"] = ref.state
-                assert ref.is_alive  # until it has ended
+        def post_stop(self) -> None:
+            states["post_stop"] = ref.state
+            assert ref.is_alive  # until it has ended
 
-        ref = system.spawn(Reporting)
-        await ref.ask("x")
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+    ref = system.spawn(Reporting)
+    await ref.ask("x")
+    ref.stop()
+    await ref.terminated()
     starting, stopping = State.STARTING, State.STOPPING
     assert states == {
         "constructor": starting,
@@ -239,16 +236,12 @@ async def test_a_ref_may_travel_inside_messages(system: ActorSystem) -> None:
 # Sending
 
 
-def test_tell_and_shift_send_in_order_and_shift_can_be_chained(play: Play) -> None:
+async def test_tell_and_shift_send_in_order_and_shift_can_be_chained(system: ActorSystem) -> None:
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hearing, heard)
-        assert ref.tell(1) is None  # type: ignore[func-returns-value]
-        assert (ref << 2 << 3) == ref
-        await system.settle()
-
-    play(program)
+    ref = system.spawn(Hearing, heard)
+    assert ref.tell(1) is None  # type: ignore[func-returns-value]
+    assert (ref << 2 << 3) == ref
+    await system.settle()
     assert heard == [(1, None), (2, None), (3, None)]
 
 
@@ -266,14 +259,12 @@ def test_tell_and_shift_send_in_order_and_shift_can_be_chained(play: Play) -> No
         lambda ref: list(map(ref.tell, ["it"])) == [None],
     ],
 )
-def test_a_tell_may_be_written_in_any_way_that_its_signature_allows(tell: Callable[[Any], Any], play: Play) -> None:
+async def test_a_tell_may_be_written_in_any_way_that_its_signature_allows(
+    tell: Callable[[Any], Any], system: ActorSystem
+) -> None:
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        assert tell(system.spawn(Hearing, heard)) in (None, True)
-        await system.settle()
-
-    play(program)
+    assert tell(system.spawn(Hearing, heard)) in (None, True)
+    await system.settle()
     assert heard == [("it", None)]
 
 
@@ -288,18 +279,14 @@ def test_a_tell_may_be_written_in_any_way_that_its_signature_allows(tell: Callab
         lambda ref: ActorRef.tell("it"),  # type: ignore[call-arg, arg-type]
     ],
 )
-def test_a_tell_that_its_signature_does_not_allow_is_an_error_and_tells_nothing(
-    tell: Callable[[Any], Any], play: Play
+async def test_a_tell_that_its_signature_does_not_allow_is_an_error_and_tells_nothing(
+    tell: Callable[[Any], Any], system: ActorSystem
 ) -> None:
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hearing, heard)
-        with pytest.raises(TypeError):
-            tell(ref)
-        await system.settle()
-
-    play(program)
+    ref = system.spawn(Hearing, heard)
+    with pytest.raises(TypeError):
+        tell(ref)
+    await system.settle()
     assert heard == []
 
 
@@ -314,18 +301,14 @@ async def test_a_message_may_be_anything_at_all(system: ActorSystem) -> None:
     heard.clear()
 
 
-def test_higher_lanes_are_served_first_and_each_in_its_order(play: Play) -> None:
+async def test_higher_lanes_are_served_first_and_each_in_its_order(system: ActorSystem) -> None:
     heard: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hearing, heard)
-        for lane in Lane:
-            ref.tell((lane, 1), lane=lane)
-        for lane in Lane:
-            ref.tell((lane, 2), lane=lane)
-        await system.settle()
-
-    play(program)
+    ref = system.spawn(Hearing, heard)
+    for lane in Lane:
+        ref.tell((lane, 1), lane=lane)
+    for lane in Lane:
+        ref.tell((lane, 2), lane=lane)
+    await system.settle()
     assert [message for message, _ in heard] == [(lane, turn) for lane in sorted(Lane, reverse=True) for turn in (1, 2)]
 
 
@@ -372,25 +355,21 @@ async def test_a_tell_to_a_dead_actor_is_a_dead_letter_and_no_error(system: Acto
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-def test_tells_from_other_threads_arrive_in_order(play: Play, overflow: Overflow) -> None:  # J15
+async def test_tells_from_other_threads_arrive_in_order(system: ActorSystem, overflow: Overflow) -> None:  # J15
     heard: list[Any] = []
+    ref = system.spawn(Hearing, heard, mailbox=MailboxConfig(capacity=1000, overflow=overflow))
+    sender = system.spawn(Mirror)
 
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hearing, heard, mailbox=MailboxConfig(capacity=1000, overflow=overflow))
-        sender = system.spawn(Mirror)
+    def send(name: str) -> None:
+        for number in range(50):
+            ref.tell((name, number), sender=sender)
 
-        def send(name: str) -> None:
-            for number in range(50):
-                ref.tell((name, number), sender=sender)
-
-        threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            await asyncio.to_thread(thread.join, 10.0)
-        await system.settle()
-
-    play(program)
+    threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 10.0)
+    await system.settle()
     for name in "abc":
         assert [number for (thread, number), _ in heard if thread == name] == list(range(50))
     assert all(sender is not None for _, sender in heard)

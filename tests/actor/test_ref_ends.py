@@ -63,18 +63,14 @@ async def test_an_end_runs_the_hooks_that_belong_to_it(  # J5
         assert notes[-len(hooks) :] == hooks
 
 
-def test_a_stop_after_what_is_queued_does_not_wait_for_what_comes_later(play: Play) -> None:
+async def test_a_stop_after_what_is_queued_does_not_wait_for_what_comes_later(system: ActorSystem) -> None:
     notes: list[Any] = []
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Diary, notes)
-        ref << 1
-        ref.stop(after_queued=True)
-        ref << 2
-        await ref.terminated()
-        assert [letter.message for letter in system.dead_letters.recent()] == [2]
-
-    play(program)
+    ref = system.spawn(Diary, notes)
+    ref << 1
+    ref.stop(after_queued=True)
+    ref << 2
+    await ref.terminated()
+    assert [letter.message for letter in system.dead_letters.recent()] == [2]
     assert notes == ["pre_start", "post_start", 1, "pre_stop", "post_stop"]
 
 

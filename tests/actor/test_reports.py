@@ -61,15 +61,14 @@ def failures(caplog: Caplog) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", [Account, AsyncAccount])
-def test_a_failure_is_one_record_with_all_there_is_to_know(play: Play, kind: Any, caplog: Caplog) -> None:
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(kind, name="bank")
-        ref = system.spawn(kind, name="account", parent=parent)
-        await ref.ask("hello")
-        ref.tell(Deposit(ValueError("not enough")))
-        await ref.terminated()
-
-    play(program)
+async def test_a_failure_is_one_record_with_all_there_is_to_know(
+    system: ActorSystem, kind: Any, caplog: Caplog
+) -> None:
+    parent = system.spawn(kind, name="bank")
+    ref = system.spawn(kind, name="account", parent=parent)
+    await ref.ask("hello")
+    ref.tell(Deposit(ValueError("not enough")))
+    await ref.terminated()
     (record,) = failures(caplog)
     assert record.name == "greenroom"
     assert (record.actor, record.incarnation, record.message_type) == ("/bank/account", 1, "Deposit")
@@ -98,8 +97,8 @@ DECISIONS: dict[str, tuple[Supervision, float, str]] = {
 
 @pytest.mark.parametrize("case", DECISIONS)
 @pytest.mark.parametrize("start", [False, True])
-def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
-    play: Play, case: str, start: bool, caplog: Caplog
+async def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
+    system: ActorSystem, clock: ManualClock, case: str, start: bool, caplog: Caplog
 ) -> None:
     class Unable(Account):
         def pre_start(self) -> None:
@@ -108,49 +107,42 @@ def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
     supervision, acts_in, words = DECISIONS[case]
     if start and "goes on" in words:  # there is nothing to go on with
         acts_in, words = 0.01, "restarted"
-
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Account, name="parent")
-        ref = system.spawn(Unable if start else Account, name="ref", parent=parent, supervision=supervision)
-        ref.tell(Deposit())
-        await system.settle()
-        record, *others = (one for one in failures(caplog) if one.actor == "/parent/ref")
-        assert bool(others) is (start and case == "restart at once")  # which then fails again
-        assert record.acts_in == pytest.approx(acts_in)
-        assert words in record.decision
-        assert record.decision in record.getMessage()
-        if "limit" in case:
-            assert "more than 0 restarts in 1 s" in record.getMessage()
-        if start:
-            assert record.message_type is None
-            assert "start" in record.getMessage()
-
-    play(program, clock=ManualClock())
+    parent = system.spawn(Account, name="parent")
+    ref = system.spawn(Unable if start else Account, name="ref", parent=parent, supervision=supervision)
+    ref.tell(Deposit())
+    await system.settle()
+    record, *others = (one for one in failures(caplog) if one.actor == "/parent/ref")
+    assert bool(others) is (start and case == "restart at once")  # which then fails again
+    assert record.acts_in == pytest.approx(acts_in)
+    assert words in record.decision
+    assert record.decision in record.getMessage()
+    if "limit" in case:
+        assert "more than 0 restarts in 1 s" in record.getMessage()
+    if start:
+        assert record.message_type is None
+        assert "start" in record.getMessage()
 
 
-def test_the_record_says_in_which_life_it_was(play: Play, caplog: Caplog) -> None:  # restarts are seen
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Account)
-        ref.tell(Deposit())
-        await system.settle()
-        ref.restart()
-        ref.tell(Deposit())
-        await system.settle()
-
-    play(program, supervision=Supervision(backoff=None))
+@pytest.mark.config(supervision=Supervision(backoff=None))
+async def test_the_record_says_in_which_life_it_was(system: ActorSystem, caplog: Caplog) -> None:  # restarts are seen
+    ref = system.spawn(Account)
+    ref.tell(Deposit())
+    await system.settle()
+    ref.restart()
+    ref.tell(Deposit())
+    await system.settle()
     assert [record.incarnation for record in failures(caplog)] == [1, 3]
     assert "3" in failures(caplog)[1].getMessage()
 
 
-def test_an_escalation_is_one_record_for_each_actor_it_concerns(play: Play, caplog: Caplog) -> None:  # case 41
-    async def program(system: ActorSystem) -> None:
-        grand = system.spawn(Account, name="grand")
-        parent = system.spawn(Account, name="parent", parent=grand, supervision=Supervision(Directive.ESCALATE))
-        child = system.spawn(Account, name="child", parent=parent)
-        child.tell(Deposit())
-        await grand.terminated()
-
-    play(program)
+async def test_an_escalation_is_one_record_for_each_actor_it_concerns(
+    system: ActorSystem, caplog: Caplog
+) -> None:  # case 41
+    grand = system.spawn(Account, name="grand")
+    parent = system.spawn(Account, name="parent", parent=grand, supervision=Supervision(Directive.ESCALATE))
+    child = system.spawn(Account, name="child", parent=parent)
+    child.tell(Deposit())
+    await grand.terminated()
     records = failures(caplog)
     assert [record.actor for record in records] == ["/grand/parent/child", "/grand/parent", "/grand"]
     assert [record.message_type for record in records] == ["Deposit", None, None]
@@ -191,46 +183,40 @@ def test_the_handling_time_is_that_of_the_message_alone(play: Play, caplog: Capl
     assert len(records) == 4
 
 
-def test_the_handling_time_of_an_async_handler_is_from_its_beginning_to_its_failure(play: Play, caplog: Caplog) -> None:
-    clock = ManualClock()
+async def test_the_handling_time_of_an_async_handler_is_from_its_beginning_to_its_failure(
+    system: ActorSystem, clock: ManualClock, caplog: Caplog
+) -> None:
+    gates = [asyncio.Event() for _ in range(3)]
 
-    async def program(system: ActorSystem) -> None:
-        gates = [asyncio.Event() for _ in range(3)]
+    async def slow(ctx: Context, message: int) -> None:
+        for gate in gates[: message + 1]:
+            await gate.wait()
+        raise BAD
 
-        async def slow(ctx: Context, message: int) -> None:
-            for gate in gates[: message + 1]:
-                await gate.wait()
-            raise BAD
-
-        refs = [system.spawn(slow) for _ in gates]
-        for number, ref in enumerate(refs):
-            ref.tell(number)
-        for gate in gates:
-            await clock.advance(2.0)
-            gate.set()
-        await system.settle()
-
-    play(program, clock=clock)
+    refs = [system.spawn(slow) for _ in gates]
+    for number, ref in enumerate(refs):
+        ref.tell(number)
+    for gate in gates:
+        await clock.advance(2.0)
+        gate.set()
+    await system.settle()
     assert [record.handling_time for record in failures(caplog)] == [2.0, 4.0, 6.0]
 
 
 @pytest.mark.parametrize("hook", ["pre_start", "post_start"])
-def test_a_start_that_took_long_says_so(play: Play, hook: str, caplog: Caplog) -> None:
-    clock = ManualClock()
+async def test_a_start_that_took_long_says_so(
+    system: ActorSystem, clock: ManualClock, hook: str, caplog: Caplog
+) -> None:
+    gate = asyncio.Event()
 
-    async def program(system: ActorSystem) -> None:
-        gate = asyncio.Event()
+    async def act(self: Any) -> None:
+        await gate.wait()
+        raise BAD
 
-        async def act(self: Any) -> None:
-            await gate.wait()
-            raise BAD
-
-        ref = system.spawn(type("Slow", (Account,), {hook: act}), name="slow")
-        await clock.advance(3.0)
-        gate.set()
-        await ref.terminated()
-
-    play(program, clock=clock)
+    ref = system.spawn(type("Slow", (Account,), {hook: act}), name="slow")
+    await clock.advance(3.0)
+    gate.set()
+    await ref.terminated()
     (record,) = failures(caplog)
     assert (record.handling_time, record.message_type) == (3.0, None)
     assert "/slow failed while it started" in record.getMessage()
@@ -294,14 +280,13 @@ class Hooked(Account):
 
 
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
-def test_a_hook_that_fails_at_the_end_is_named(play: Play, hook: str, caplog: Caplog) -> None:  # M3, case 58
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Hooked, name="hooked")
-        await ref.started()
-        ref.stop()
-        await ref.terminated()
-
-    play(program)
+async def test_a_hook_that_fails_at_the_end_is_named(
+    system: ActorSystem, hook: str, caplog: Caplog
+) -> None:  # M3, case 58
+    ref = system.spawn(Hooked, name="hooked")
+    await ref.started()
+    ref.stop()
+    await ref.terminated()
     assert len(failures(caplog)) == 2
     (record,) = (one for one in failures(caplog) if hook in one.getMessage())
     assert "/hooked" in record.getMessage()
@@ -353,18 +338,17 @@ async def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(
 
 
 @pytest.mark.parametrize("last", [Directive.STOP, Directive.ESCALATE])
-def test_what_ends_an_actor_or_goes_further_up_is_always_told(play: Play, last: Directive, caplog: Caplog) -> None:
-    async def program(system: ActorSystem) -> None:
-        parent = system.spawn(Account)
-        supervision = Supervision(max_restarts=20, within=60.0, backoff=None, on_limit=last)
-        ref = system.spawn(Account, parent=parent, supervision=supervision)
-        for _ in range(21):
-            ref.tell(Deposit())
-        await ref.terminated()
-        records = [record for record in failures(caplog) if record.actor == ref.path]
-        assert len(records) == LOGGED_PER_PERIOD + 1
-        assert records[-1].not_logged == 20 - LOGGED_PER_PERIOD
-        assert records[-1].incarnation == 21
-        assert "more than 20 restarts in 60 s" in records[-1].getMessage()
-
-    play(program, clock=ManualClock())
+async def test_what_ends_an_actor_or_goes_further_up_is_always_told(
+    system: ActorSystem, clock: ManualClock, last: Directive, caplog: Caplog
+) -> None:
+    parent = system.spawn(Account)
+    supervision = Supervision(max_restarts=20, within=60.0, backoff=None, on_limit=last)
+    ref = system.spawn(Account, parent=parent, supervision=supervision)
+    for _ in range(21):
+        ref.tell(Deposit())
+    await ref.terminated()
+    records = [record for record in failures(caplog) if record.actor == ref.path]
+    assert len(records) == LOGGED_PER_PERIOD + 1
+    assert records[-1].not_logged == 20 - LOGGED_PER_PERIOD
+    assert records[-1].incarnation == 21
+    assert "more than 20 restarts in 60 s" in records[-1].getMessage()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from greenroom import Actor, ActorSystem, Behaviors, Context, ExitKind, handles,
 from greenroom.errors import GreenroomError, NotAnActor
 from greenroom.testing import TestProbe
 from tests.actor.greeters import Demanding, Greeter, handler, three
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 class Mute(Actor[Any, Any]): ...
@@ -122,8 +119,8 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize(("given", "words"), REFUSED)
 @pytest.mark.parametrize("place", ["system", "context"])
-def test_it_is_refused_by_spawn_with_a_remedy(
-    play: Play, given: Callable[[], Any], words: list[str], place: str
+async def test_it_is_refused_by_spawn_with_a_remedy(
+    system: ActorSystem, given: Callable[[], Any], words: list[str], place: str
 ) -> None:  # J9
     def parent(ctx: Context, message: str) -> Any:
         try:
@@ -131,24 +128,21 @@ def test_it_is_refused_by_spawn_with_a_remedy(
         except Exception as exc:
             return exc
 
-    async def program(system: ActorSystem) -> None:
-        if place == "system":
-            with pytest.raises(NotAnActor) as caught:
-                system.spawn(given(), name="wanted")
-            error: Any = caught.value
-            assert system.actors() == []
-        else:
-            owner = system.spawn(parent)
-            error = await owner.ask("spawn")
-            assert system.actors() == [owner]
-        assert isinstance(error, NotAnActor)
-        assert isinstance(error, TypeError)
-        assert error.code == "not_an_actor"
-        for word in words:
-            assert word in str(error)
-        system.spawn(Greeter, name="wanted")  # the name was not kept
-
-    play(program)
+    if place == "system":
+        with pytest.raises(NotAnActor) as caught:
+            system.spawn(given(), name="wanted")
+        error: Any = caught.value
+        assert system.actors() == []
+    else:
+        owner = system.spawn(parent)
+        error = await owner.ask("spawn")
+        assert system.actors() == [owner]
+    assert isinstance(error, NotAnActor)
+    assert isinstance(error, TypeError)
+    assert error.code == "not_an_actor"
+    for word in words:
+        assert word in str(error)
+    system.spawn(Greeter, name="wanted")  # the name was not kept
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import new_class
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import Any, assert_type
 
 import pytest
 
@@ -26,9 +26,6 @@ from greenroom import (
 )
 from greenroom.errors import BadArgument, NotAnActor
 from greenroom.testing import HookCall, HookLog, assert_ended
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 AT_ONCE = Supervision(backoff=None)
 
@@ -101,7 +98,7 @@ async def test_a_class_whose_hooks_are_written_down_is_the_same_to_all_appearanc
     assert HookLog().of(Worker) is not wrapped
 
 
-def test_the_default_of_a_hook_counts_as_called(play: Play) -> None:
+async def test_the_default_of_a_hook_counts_as_called(system: ActorSystem) -> None:
     class Plain(Actor[Any, Any]):
         def receive(self, message: Any) -> None:
             raise ValueError(message)
@@ -116,19 +113,16 @@ def test_the_default_of_a_hook_counts_as_called(play: Play) -> None:
         ref.tell("restart")
         return hooks
 
-    async def program(system: ActorSystem) -> None:
-        logs = [life(system, kind) for kind in (Plain, Heir)]
-        await system.settle()
-        await system.shutdown()
-        for hooks in logs:
-            hooks.assert_called(
-                *("pre_start", "post_start"),
-                *("pre_restart", "post_stop", "pre_start", "post_restart", "post_start"),
-                *("pre_stop", "post_stop"),
-            )
-            assert isinstance(hooks.records[2].arguments[0], ValueError)
-
-    play(program)
+    logs = [life(system, kind) for kind in (Plain, Heir)]
+    await system.settle()
+    await system.shutdown()
+    for hooks in logs:
+        hooks.assert_called(
+            *("pre_start", "post_start"),
+            *("pre_restart", "post_stop", "pre_start", "post_restart", "post_start"),
+            *("pre_stop", "post_stop"),
+        )
+        assert isinstance(hooks.records[2].arguments[0], ValueError)
 
 
 class Parent(Actor[Any, Any]):
@@ -258,7 +252,7 @@ async def test_other_hooks_than_the_expected_fail_and_are_told(system: ActorSyst
         hooks.assert_called("pre_strat")
 
 
-def test_a_class_that_wants_to_know_of_its_subclasses_hears_nothing(play: Play) -> None:
+async def test_a_class_that_wants_to_know_of_its_subclasses_hears_nothing(system: ActorSystem) -> None:
     registry: dict[str, type] = {}
 
     class Registered(Actor[Any, Any]):
@@ -276,17 +270,13 @@ def test_a_class_that_wants_to_know_of_its_subclasses_hears_nothing(play: Play) 
         def pre_start(self) -> None:
             pass
 
-    async def program(system: ActorSystem) -> None:
-        hooks = HookLog()
-        ref = system.spawn(hooks.of(Tagged))
-        assert await ref.ask("tag") == "one"
-        hooks.assert_called("pre_start", "post_start")
-        assert registry["one"] is Tagged
-        assert hooks.of(Tagged).__bases__ == (Tagged,)
-        assert hooks.of(Tagged).__mro__[1:] == Tagged.__mro__
-
-    play(program)
-
+    hooks = HookLog()
+    ref = system.spawn(hooks.of(Tagged))
+    assert await ref.ask("tag") == "one"
+    hooks.assert_called("pre_start", "post_start")
+    assert registry["one"] is Tagged
+    assert hooks.of(Tagged).__bases__ == (Tagged,)
+    assert hooks.of(Tagged).__mro__[1:] == Tagged.__mro__
     heir = new_class("Heir", (HookLog().of(Tagged),), {"tag": "two"})
     assert registry == {"one": Tagged, "two": heir}
 

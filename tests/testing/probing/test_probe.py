@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, AskTimeout,
 from greenroom.errors import NameTaken
 from greenroom.exits import ExitKind
 from greenroom.testing import TestProbe, assert_ledger_balanced
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def echo(ctx: Context, message: Any) -> None:
@@ -63,21 +60,18 @@ async def test_a_probe_that_gets_nothing_says_so(system: ActorSystem) -> None:
     assert await probe.receive() == "later"
 
 
-def test_a_probe_says_what_may_be_the_matter_when_nothing_comes(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        with pytest.raises(AssertionError, match=r"clock\.advance"):
-            await TestProbe(system).receive(timeout=0.0)
-        with pytest.raises(AssertionError, match="'idle' does not run yet"):
-            await TestProbe(ActorSystem("idle")).receive(timeout=0.0)
-        probe, ref = TestProbe(system), system.spawn(echo)
-        with pytest.raises(AssertionError, match=r"it does not watch: `await probe\.watch"):
-            await probe.expect_terminated(ref, timeout=0.0)
-        await probe.watch(ref)
-        with pytest.raises(AssertionError) as caught:
-            await probe.expect_terminated(ref, timeout=0.0)
-        assert f"; it expected the end of {ref} (time stands still" in str(caught.value)
-
-    play(program, clock=ManualClock())
+async def test_a_probe_says_what_may_be_the_matter_when_nothing_comes(system: ActorSystem, clock: ManualClock) -> None:
+    with pytest.raises(AssertionError, match=r"clock\.advance"):
+        await TestProbe(system).receive(timeout=0.0)
+    with pytest.raises(AssertionError, match="'idle' does not run yet"):
+        await TestProbe(ActorSystem("idle")).receive(timeout=0.0)
+    probe, ref = TestProbe(system), system.spawn(echo)
+    with pytest.raises(AssertionError, match=r"it does not watch: `await probe\.watch"):
+        await probe.expect_terminated(ref, timeout=0.0)
+    await probe.watch(ref)
+    with pytest.raises(AssertionError) as caught:
+        await probe.expect_terminated(ref, timeout=0.0)
+    assert f"; it expected the end of {ref} (time stands still" in str(caught.value)
 
 
 async def test_a_probe_has_a_name_if_it_is_given_one(system: ActorSystem) -> None:
