@@ -1,7 +1,9 @@
 """A loop on its stage: inside asyncio and inside uvloop, with everything it says about its cells written down.
 
-`run(main)` runs `main(stage)` on either event loop within a deadline, and afterwards holds the loop to what is always
-true: nothing was raised into asyncio, every message is in exactly one column, nobody's task is left as the current one.
+A test that is an `async def` with a `stage` runs on either event loop within a deadline. Afterwards the loop is held to
+what is always true: nothing was raised into asyncio, every message is in exactly one column, and no task is left as the
+current one. `@pytest.mark.config(limits=…)` and the fixture `clock` say what its loop is like. `run(main)` does the
+same with a function `main(stage)`, for a test that has something to do afterwards.
 
 `loop` is a loop on its own, on a `clock` moved by hand, with its `host`.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import socket
 import sys
 import threading
@@ -190,6 +193,27 @@ def run(request: pytest.FixtureRequest) -> Run:
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
     return Run(request.param)
+
+
+@pytest.fixture
+def stage(run: Run) -> Run:
+    """For a test that is an `async def`: the stage that it runs on."""
+    return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on its stage."""
+    run = pyfuncitem.funcargs.get("run")
+    if not isinstance(run, Run) or not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    mark = pyfuncitem.get_closest_marker("config")
+    config = {} if mark is None else mark.kwargs
+    if "clock" in arguments:
+        config = {**config, "clock": arguments["clock"]}
+    run(lambda stage: pyfuncitem.obj(**{**arguments, "stage": stage}), **config)
+    return True
 
 
 class Threads:

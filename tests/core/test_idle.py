@@ -66,54 +66,45 @@ def tell_all(cell: Cell, count: int) -> None:
     ],
     ids=["message", "control message", "notice", "order"],
 )
-def test_a_sleeping_loop_is_woken_by_a_foreign_thread(run: Run, threads: Threads, bring: Any) -> None:  # J15
-    async def main(stage: Stage) -> None:
-        for _ in range(20):
-            woken = asyncio.Event()
-            cell = stage.spawn(lambda _, message, woken=woken: woken.set())
-            await stage.poller.idle()
-            threads.start(when_asleep(stage.loop, partial(bring, cell, woken.set)))
-            await woken.wait()
-
-    run(main)
-
-
-def test_a_sleep_is_ended_by_one_write_however_many_messages_come(run: Run, threads: Threads) -> None:  # J15
-    async def main(stage: Stage) -> None:
-        said: list[int] = []
-        cell = stage.spawn(lambda _, message: said.append(message))
+async def test_a_sleeping_loop_is_woken_by_a_foreign_thread(stage: Stage, threads: Threads, bring: Any) -> None:  # J15
+    for _ in range(20):
+        woken = asyncio.Event()
+        cell = stage.spawn(lambda _, message, woken=woken: woken.set())
         await stage.poller.idle()
-        rousings = count_rousings(asyncio.get_running_loop())
-        for sleep in range(1, 4):
-            for _ in range(4):
-                threads.start(partial(tell_all, cell, 250))
-            threads.join()  # holds the thread: the loop sleeps until all have sent
-            assert rousings == [sleep]
-            assert len(said) == (sleep - 1) * 1000
-            await stage.poller.idle()
-            assert len(said) == sleep * 1000
-        assert rousings == [3]
-
-    run(main)
+        threads.start(when_asleep(stage.loop, partial(bring, cell, woken.set)))
+        await woken.wait()
 
 
-def test_a_loop_that_is_awake_is_not_written_to(run: Run, threads: Threads) -> None:
-    async def main(stage: Stage) -> None:
-        said: list[int] = []
-        target = stage.spawn(lambda _, message: said.append(message))
-
-        def busy(_: object, message: object) -> None:
-            threads.start(partial(tell_all, target, 100))
-            threads.join()
-
+async def test_a_sleep_is_ended_by_one_write_however_many_messages_come(stage: Stage, threads: Threads) -> None:  # J15
+    said: list[int] = []
+    cell = stage.spawn(lambda _, message: said.append(message))
+    await stage.poller.idle()
+    rousings = count_rousings(asyncio.get_running_loop())
+    for sleep in range(1, 4):
+        for _ in range(4):
+            threads.start(partial(tell_all, cell, 250))
+        threads.join()  # holds the thread: the loop sleeps until all have sent
+        assert rousings == [sleep]
+        assert len(said) == (sleep - 1) * 1000
         await stage.poller.idle()
-        rousings = count_rousings(asyncio.get_running_loop())
-        stage.spawn(busy).tell("m")
-        await stage.poller.idle()
-        assert said == list(range(100))
-        assert rousings == [0]
+        assert len(said) == sleep * 1000
+    assert rousings == [3]
 
-    run(main)
+
+async def test_a_loop_that_is_awake_is_not_written_to(stage: Stage, threads: Threads) -> None:
+    said: list[int] = []
+    target = stage.spawn(lambda _, message: said.append(message))
+
+    def busy(_: object, message: object) -> None:
+        threads.start(partial(tell_all, target, 100))
+        threads.join()
+
+    await stage.poller.idle()
+    rousings = count_rousings(asyncio.get_running_loop())
+    stage.spawn(busy).tell("m")
+    await stage.poller.idle()
+    assert said == list(range(100))
+    assert rousings == [0]
 
 
 def test_two_loops_on_two_threads_keep_waking_each_other(run: Run, threads: Threads) -> None:
@@ -151,217 +142,185 @@ def test_two_loops_on_two_threads_keep_waking_each_other(run: Run, threads: Thre
     assert run.raised == []
 
 
-def test_a_message_from_its_own_thread_wakes_a_sleeping_loop(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        for _ in range(3):
-            await stage.poller.idle()
-            woken = asyncio.Event()
-            cell = stage.spawn(lambda _, message, woken=woken: woken.set())
-            asyncio.get_running_loop().call_soon(cell.tell, "from a callback")
-            await woken.wait()
-
-    run(main)
-
-
-def test_timers_wake_a_sleeping_loop_even_those_started_in_its_sleep(run: Run) -> None:  # J11
-    async def main(stage: Stage) -> None:
-        ticks: asyncio.Queue[str] = asyncio.Queue()
-        cell = stage.spawn(lambda _, message: ticks.put_nowait(message))
-        far = stage.loop.start_timer(3600.0, cell, "far")
+async def test_a_message_from_its_own_thread_wakes_a_sleeping_loop(stage: Stage) -> None:
+    for _ in range(3):
         await stage.poller.idle()
-        due = {"near": stage.loop.now() + 0.1}
-        stage.loop.start_timer(0.1, cell, "near")
-        await stage.poller.idle()
-        due["nearer"] = stage.loop.now() + 0.001  # or not, if the machine was busy elsewhere meanwhile
-        stage.loop.start_timer(0.001, cell, "nearer")
-        assert [await ticks.get(), await ticks.get()] == sorted(due, key=due.__getitem__)
-        assert far.cancel() is True
-        stage.loop.start_timer(0.0, cell, "now")
-        await stage.poller.idle()
-        assert ticks.get_nowait() == "now"
-        periodic = stage.loop.start_timer(0.001, cell, "again", interval=0.001)
-        assert [await ticks.get() for _ in range(3)] == ["again"] * 3
-        periodic.cancel()
+        woken = asyncio.Event()
+        cell = stage.spawn(lambda _, message, woken=woken: woken.set())
+        asyncio.get_running_loop().call_soon(cell.tell, "from a callback")
+        await woken.wait()
 
-    run(main)
+
+async def test_timers_wake_a_sleeping_loop_even_those_started_in_its_sleep(stage: Stage) -> None:  # J11
+    ticks: asyncio.Queue[str] = asyncio.Queue()
+    cell = stage.spawn(lambda _, message: ticks.put_nowait(message))
+    far = stage.loop.start_timer(3600.0, cell, "far")
+    await stage.poller.idle()
+    due = {"near": stage.loop.now() + 0.1}
+    stage.loop.start_timer(0.1, cell, "near")
+    await stage.poller.idle()
+    due["nearer"] = stage.loop.now() + 0.001  # or not, if the machine was busy elsewhere meanwhile
+    stage.loop.start_timer(0.001, cell, "nearer")
+    assert [await ticks.get(), await ticks.get()] == sorted(due, key=due.__getitem__)
+    assert far.cancel() is True
+    stage.loop.start_timer(0.0, cell, "now")
+    await stage.poller.idle()
+    assert ticks.get_nowait() == "now"
+    periodic = stage.loop.start_timer(0.001, cell, "again", interval=0.001)
+    assert [await ticks.get() for _ in range(3)] == ["again"] * 3
+    periodic.cancel()
 
 
 @pytest.mark.parametrize("delay", [1e6, 1e9, 1e12])
-def test_a_deadline_beyond_what_the_system_can_wait_for_is_waited_for(run: Run, delay: float) -> None:
-    async def main(stage: Stage) -> None:
-        woken = asyncio.Event()
-        cell = stage.spawn(lambda _, message: woken.set())
-        stage.loop.start_timer(delay, cell, "far")
-        await stage.poller.idle()
-        await asyncio.to_thread(int)  # the loop waits for that, and for the deadline
-        assert not woken.is_set()
-        cell.tell("now")
-        await woken.wait()
-
-    run(main)
+async def test_a_deadline_beyond_what_the_system_can_wait_for_is_waited_for(stage: Stage, delay: float) -> None:
+    woken = asyncio.Event()
+    cell = stage.spawn(lambda _, message: woken.set())
+    stage.loop.start_timer(delay, cell, "far")
+    await stage.poller.idle()
+    await asyncio.to_thread(int)  # the loop waits for that, and for the deadline
+    assert not woken.is_set()
+    cell.tell("now")
+    await woken.wait()
 
 
-def test_an_idle_loop_uses_less_than_one_percent_of_the_processor(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        cells = [stage.spawn(lambda _, message: None) for _ in range(100)]
-        stage.loop.start_timer(3600.0, cells[0], "far")
-        for cell in cells:
-            for _ in range(200):
-                cell.tell("a burst, so that there are rings to trim")
-        await stage.poller.idle()
-        before = time.thread_time()
-        await asyncio.sleep(1.5)
-        assert time.thread_time() - before < 0.015
-
-    run(main)
+async def test_an_idle_loop_uses_less_than_one_percent_of_the_processor(stage: Stage) -> None:
+    cells = [stage.spawn(lambda _, message: None) for _ in range(100)]
+    stage.loop.start_timer(3600.0, cells[0], "far")
+    for cell in cells:
+        for _ in range(200):
+            cell.tell("a burst, so that there are rings to trim")
+    await stage.poller.idle()
+    before = time.thread_time()
+    await asyncio.sleep(1.5)
+    assert time.thread_time() - before < 0.015
 
 
 # Knowing when
 
 
-def test_idle_returns_when_nothing_is_left(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        counted: list[int] = []
+@pytest.mark.config(limits=ONE_AT_A_TIME)
+async def test_idle_returns_when_nothing_is_left(stage: Stage) -> None:
+    counted: list[int] = []
 
-        def down(_: object, n: int) -> None:
-            counted.append(n)
-            if n > 0:
-                cells[n % 2].tell(n - 1)
+    def down(_: object, n: int) -> None:
+        counted.append(n)
+        if n > 0:
+            cells[n % 2].tell(n - 1)
 
-        async def slowly(_: object, n: int) -> None:
-            for _step in range(n):
-                await bare_yield()
-            counted.append(-1)
+    async def slowly(_: object, n: int) -> None:
+        for _step in range(n):
+            await bare_yield()
+        counted.append(-1)
 
-        cells = [stage.spawn(down), stage.spawn(down)]
-        cells[0].tell(100)
-        stage.spawn(slowly).tell(300)
-        await asyncio.gather(*(stage.poller.idle() for _ in range(3)))
-        assert counted[-1] == -1
-        assert counted[:-1] == list(range(100, -1, -1))
-
-    run(main, limits=ONE_AT_A_TIME)
+    cells = [stage.spawn(down), stage.spawn(down)]
+    cells[0].tell(100)
+    stage.spawn(slowly).tell(300)
+    await asyncio.gather(*(stage.poller.idle() for _ in range(3)))
+    assert counted[-1] == -1
+    assert counted[:-1] == list(range(100, -1, -1))
 
 
-def test_idle_sees_what_a_thread_has_just_brought(run: Run, threads: Threads) -> None:
-    async def main(stage: Stage) -> None:
-        said: list[int] = []
-        cell = stage.spawn(lambda _, message: said.append(message))
-        for n in range(50):
-            await stage.poller.idle()
-            threads.start(partial(cell.tell, n))
-            threads.join()
-            await stage.poller.idle()
-            assert said[-1] == n
-
-    run(main)
+async def test_idle_sees_what_a_thread_has_just_brought(stage: Stage, threads: Threads) -> None:
+    said: list[int] = []
+    cell = stage.spawn(lambda _, message: said.append(message))
+    for n in range(50):
+        await stage.poller.idle()
+        threads.start(partial(cell.tell, n))
+        threads.join()
+        await stage.poller.idle()
+        assert said[-1] == n
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-def test_idle_returns_after_a_thread_was_refused(run: Run, threads: Threads, overflow: Overflow) -> None:
-    async def main(stage: Stage) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def test_idle_returns_after_a_thread_was_refused(stage: Stage, threads: Threads, overflow: Overflow) -> None:
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        async def actor(_: object, message: object) -> None:
-            await gate
+    async def actor(_: object, message: object) -> None:
+        await gate
 
-        cell = stage.spawn(actor, mailbox=MailboxConfig(capacity=1, overflow=overflow))
-        cell.tell("in hand")
-        await stage.poller.idle()
-        cell.tell("queued")
-        await stage.poller.idle()
+    cell = stage.spawn(actor, mailbox=MailboxConfig(capacity=1, overflow=overflow))
+    cell.tell("in hand")
+    await stage.poller.idle()
+    cell.tell("queued")
+    await stage.poller.idle()
 
-        def refused() -> None:
-            if overflow is Overflow.REJECT:
-                with pytest.raises(MailboxFull):
-                    cell.tell("too many")
-            else:
+    def refused() -> None:
+        if overflow is Overflow.REJECT:
+            with pytest.raises(MailboxFull):
                 cell.tell("too many")
+        else:
+            cell.tell("too many")
 
-        threads.start(refused)
-        threads.join()
-        async with asyncio.timeout(120.0):
-            await stage.poller.idle()
-        gate.set_result(None)
-        await stage.settled()
-        counts = stage.counts()
-        assert (counts.handled, counts.rejected + counts.dropped) == (2, 1)
-
-    run(main)
-
-
-def test_a_loop_whose_handlers_all_wait_is_idle(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        said: list[object] = []
-
-        async def actor(_: object, message: object) -> None:
-            await gate
-            said.append(message)
-
-        cell = stage.spawn(actor)
-        cell.tell("one")
-        cell.tell("two")
+    threads.start(refused)
+    threads.join()
+    async with asyncio.timeout(120.0):
         await stage.poller.idle()
-        assert said == []
-        gate.set_result(None)
-        await asyncio.sleep(0)  # asyncio calls the future's callbacks
-        await stage.poller.idle()
-        assert said == ["one", "two"]
-
-    run(main)
+    gate.set_result(None)
+    await stage.settled()
+    counts = stage.counts()
+    assert (counts.handled, counts.rejected + counts.dropped) == (2, 1)
 
 
-def test_a_cancelled_wait_for_idleness_leaves_nothing_behind(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        cell: Cell = stage.spawn(lambda _, message: cell.tell(message))
-        cell.tell("again")
-        waits = [asyncio.create_task(stage.poller.idle()) for _ in range(3)]
-        await asyncio.sleep(0)
-        waits[1].cancel()
-        await asyncio.sleep(0)
-        assert [wait.done() for wait in waits] == [False, True, False]
-        stage.loop.retire(cell)
-        await asyncio.gather(waits[0], waits[2])
+async def test_a_loop_whose_handlers_all_wait_is_idle(stage: Stage) -> None:
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    said: list[object] = []
 
-    run(main)
+    async def actor(_: object, message: object) -> None:
+        await gate
+        said.append(message)
+
+    cell = stage.spawn(actor)
+    cell.tell("one")
+    cell.tell("two")
+    await stage.poller.idle()
+    assert said == []
+    gate.set_result(None)
+    await asyncio.sleep(0)  # asyncio calls the future's callbacks
+    await stage.poller.idle()
+    assert said == ["one", "two"]
 
 
-def test_waits_for_suspended_handlers_that_are_given_up_leave_no_futures_behind(run: Run) -> None:
+async def test_a_cancelled_wait_for_idleness_leaves_nothing_behind(stage: Stage) -> None:
+    cell: Cell = stage.spawn(lambda _, message: cell.tell(message))
+    cell.tell("again")
+    waits = [asyncio.create_task(stage.poller.idle()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waits[1].cancel()
+    await asyncio.sleep(0)
+    assert [wait.done() for wait in waits] == [False, True, False]
+    stage.loop.retire(cell)
+    await asyncio.gather(waits[0], waits[2])
+
+
+async def test_waits_for_suspended_handlers_that_are_given_up_leave_no_futures_behind(stage: Stage) -> None:
     def futures() -> int:
         gc.collect()
         return sum(isinstance(one, asyncio.Future) for one in gc.get_objects())
 
-    async def main(stage: Stage) -> None:
-        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        async def actor(_: object, message: object) -> None:
-            await gate
+    async def actor(_: object, message: object) -> None:
+        await gate
 
-        stage.spawn(actor).tell("in hand")
-        await stage.poller.idle()
-        before = futures()
-        for _ in range(50):
-            wait = asyncio.create_task(stage.poller.settled())
-            await asyncio.sleep(0)
-            assert not wait.done()
-            wait.cancel()
-            with suppress(asyncio.CancelledError):
-                await wait
-        assert futures() < before + 10
-        gate.set_result(None)
-
-    run(main)
-
-
-def test_detaching_ends_every_wait_for_idleness(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        cell: Cell = stage.spawn(lambda _, message: cell.tell(message))
-        cell.tell("again")
-        wait = asyncio.create_task(stage.poller.idle())
+    stage.spawn(actor).tell("in hand")
+    await stage.poller.idle()
+    before = futures()
+    for _ in range(50):
+        wait = asyncio.create_task(stage.poller.settled())
         await asyncio.sleep(0)
         assert not wait.done()
-        stage.poller.detach()
-        await wait
+        wait.cancel()
+        with suppress(asyncio.CancelledError):
+            await wait
+    assert futures() < before + 10
+    gate.set_result(None)
 
-    run(main)
+
+async def test_detaching_ends_every_wait_for_idleness(stage: Stage) -> None:
+    cell: Cell = stage.spawn(lambda _, message: cell.tell(message))
+    cell.tell("again")
+    wait = asyncio.create_task(stage.poller.idle())
+    await asyncio.sleep(0)
+    assert not wait.done()
+    stage.poller.detach()
+    await wait

@@ -18,29 +18,24 @@ if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
 
 
-def test_advancing_passes_every_deadline_in_order_and_at_its_time(run: Run) -> None:
-    clock = ManualClock()
+async def test_advancing_passes_every_deadline_in_order_and_at_its_time(stage: Stage, clock: ManualClock) -> None:
+    said: list[tuple[float, str]] = []
 
-    async def main(stage: Stage) -> None:
-        said: list[tuple[float, str]] = []
+    def actor(_: object, message: str) -> None:
+        said.append((clock.now(), message))
+        if message == "c":
+            stage.loop.start_timer(0.5, cell, "after c")
 
-        def actor(_: object, message: str) -> None:
-            said.append((clock.now(), message))
-            if message == "c":
-                stage.loop.start_timer(0.5, cell, "after c")
-
-        cell = stage.spawn(actor)
-        for delay, message in ((30.0, "d"), (2.0, "c"), (1.0, "a"), (1.0, "b"), (30.5, "not yet"), (0.0, "now")):
-            stage.loop.start_timer(delay, cell, message)
-        await clock.advance(30)
-        assert said == [(0.0, "now"), (1.0, "a"), (1.0, "b"), (2.0, "c"), (2.5, "after c"), (30.0, "d")]
-        assert clock.now() == 30.0
-        await clock.advance(0)
-        assert len(said) == 6
-        await clock.advance(0.5)
-        assert said[6:] == [(30.5, "not yet")]
-
-    run(main, clock=clock)
+    cell = stage.spawn(actor)
+    for delay, message in ((30.0, "d"), (2.0, "c"), (1.0, "a"), (1.0, "b"), (30.5, "not yet"), (0.0, "now")):
+        stage.loop.start_timer(delay, cell, message)
+    await clock.advance(30)
+    assert said == [(0.0, "now"), (1.0, "a"), (1.0, "b"), (2.0, "c"), (2.5, "after c"), (30.0, "d")]
+    assert clock.now() == 30.0
+    await clock.advance(0)
+    assert len(said) == 6
+    await clock.advance(0.5)
+    assert said[6:] == [(30.5, "not yet")]
 
 
 def test_advancing_passes_every_tick_of_a_periodic_timer(run: Run) -> None:
@@ -59,82 +54,73 @@ def test_advancing_passes_every_tick_of_a_periodic_timer(run: Run) -> None:
     run(main, clock=clock)
 
 
-def test_what_is_due_has_run_with_all_it_brings_about_before_time_goes_on(run: Run) -> None:
-    clock = ManualClock()
+@pytest.mark.config(limits=ONE_AT_A_TIME)
+async def test_what_is_due_has_run_with_all_it_brings_about_before_time_goes_on(
+    stage: Stage, clock: ManualClock
+) -> None:
+    said: list[tuple[float, str]] = []
 
-    async def main(stage: Stage) -> None:
-        said: list[tuple[float, str]] = []
+    async def slowly(_: object, message: str) -> None:
+        for _step in range(20):
+            await bare_yield()
+        said.append((clock.now(), message))
+        if len(message) < 5:
+            cell.tell(message + message[0])
 
-        async def slowly(_: object, message: str) -> None:
-            for _step in range(20):
-                await bare_yield()
-            said.append((clock.now(), message))
-            if len(message) < 5:
-                cell.tell(message + message[0])
-
-        cell = stage.spawn(slowly)
-        stage.loop.start_timer(1.0, cell, "a")
-        stage.loop.start_timer(2.0, cell, "b")
-        await clock.advance(3.0)
-        assert said == [(time, "ab"[int(time) - 1] * n) for time in (1.0, 2.0) for n in range(1, 6)]
-
-    run(main, clock=clock, limits=ONE_AT_A_TIME)
+    cell = stage.spawn(slowly)
+    stage.loop.start_timer(1.0, cell, "a")
+    stage.loop.start_timer(2.0, cell, "b")
+    await clock.advance(3.0)
+    assert said == [(time, "ab"[int(time) - 1] * n) for time in (1.0, 2.0) for n in range(1, 6)]
 
 
-def test_several_loops_on_one_clock_let_each_other_finish_before_time_goes_on(run: Run) -> None:
-    clock = ManualClock()
+@pytest.mark.config(limits=ONE_AT_A_TIME)
+async def test_several_loops_on_one_clock_let_each_other_finish_before_time_goes_on(
+    stage: Stage, clock: ManualClock
+) -> None:
+    said: list[tuple[float, int]] = []
+    other = Loop(limits=ONE_AT_A_TIME, clock=clock)
+    poller = Poller(other)
+    poller.attach()
 
-    async def main(stage: Stage) -> None:
-        said: list[tuple[float, int]] = []
-        other = Loop(limits=ONE_AT_A_TIME, clock=clock)
-        poller = Poller(other)
-        poller.attach()
+    def down(_: object, n: int) -> None:
+        said.append((clock.now(), n))
+        if n % 10 == 5:
+            elsewhere.tell(n - 1)
+        elif n % 10 != 0:
+            here.tell(n - 1)
 
-        def down(_: object, n: int) -> None:
-            said.append((clock.now(), n))
-            if n % 10 == 5:
-                elsewhere.tell(n - 1)
-            elif n % 10 != 0:
-                here.tell(n - 1)
+    def up(_: object, n: int) -> None:
+        said.append((clock.now(), n))
+        if n % 10 == 9 or n % 10 in (4, 3, 2):
+            elsewhere.tell(n - 1)
+        elif n % 10 != 0:
+            here.tell(n - 1)
 
-        def up(_: object, n: int) -> None:
-            said.append((clock.now(), n))
-            if n % 10 == 9 or n % 10 in (4, 3, 2):
-                elsewhere.tell(n - 1)
-            elif n % 10 != 0:
-                here.tell(n - 1)
-
-        here, elsewhere = stage.spawn(down), other.spawn(up)
-        other.start_timer(1.0, elsewhere, 19)
-        stage.loop.start_timer(2.0, here, 27)
-        other.start_timer(3.0, elsewhere, 39)
-        await clock.advance(10.0)
-        poller.detach()
-        assert [n for _, n in said] == [*range(19, 9, -1), *range(27, 19, -1), *range(39, 29, -1)]
-        assert all(moment == n // 10 for moment, n in said), said
-        other.close()
-
-    run(main, clock=clock, limits=ONE_AT_A_TIME)
+    here, elsewhere = stage.spawn(down), other.spawn(up)
+    other.start_timer(1.0, elsewhere, 19)
+    stage.loop.start_timer(2.0, here, 27)
+    other.start_timer(3.0, elsewhere, 39)
+    await clock.advance(10.0)
+    poller.detach()
+    assert [n for _, n in said] == [*range(19, 9, -1), *range(27, 19, -1), *range(39, 29, -1)]
+    assert all(moment == n // 10 for moment, n in said), said
+    other.close()
 
 
-def test_a_manual_clock_stands_still_by_itself(run: Run) -> None:
-    clock = ManualClock()
-
-    async def main(stage: Stage) -> None:
-        said: list[object] = []
-        cell = stage.spawn(lambda _, message: said.append(message))
-        stage.loop.start_timer(0.001, cell, "tick")
-        await asyncio.sleep(0.01)
-        await stage.settled()
-        assert said == []
-        stage.poller.detach()
-        await clock.advance(1.0)  # a detached loop is left behind
-        assert said == []
-        stage.poller.attach()
-        await stage.poller.idle()
-        assert said == ["tick"]
-
-    run(main, clock=clock)
+async def test_a_manual_clock_stands_still_by_itself(stage: Stage, clock: ManualClock) -> None:
+    said: list[object] = []
+    cell = stage.spawn(lambda _, message: said.append(message))
+    stage.loop.start_timer(0.001, cell, "tick")
+    await asyncio.sleep(0.01)
+    await stage.settled()
+    assert said == []
+    stage.poller.detach()
+    await clock.advance(1.0)  # a detached loop is left behind
+    assert said == []
+    stage.poller.attach()
+    await stage.poller.idle()
+    assert said == ["tick"]
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.inf, math.nan])

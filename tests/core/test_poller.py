@@ -39,30 +39,24 @@ def test_what_was_told_before_attaching_is_handled_after(run: Run) -> None:
     run.bare(main)
 
 
-def test_a_poller_is_attached_once(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        with pytest.raises(AlreadyAttached, match="attached already"):
-            stage.poller.attach()
-        said: list[object] = []
-        stage.spawn(take_down, said).tell("m")
-        await stage.poller.idle()
-        assert said == ["m"]
-
-    run(main)
+async def test_a_poller_is_attached_once(stage: Stage) -> None:
+    with pytest.raises(AlreadyAttached, match="attached already"):
+        stage.poller.attach()
+    said: list[object] = []
+    stage.spawn(take_down, said).tell("m")
+    await stage.poller.idle()
+    assert said == ["m"]
 
 
-def test_a_loop_is_attached_by_one_poller_at_a_time(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        second = Poller(stage.loop)
-        with pytest.raises(AlreadyAttached):
-            second.attach()
-        second.detach()  # it holds nothing, so it takes nothing away
-        said: list[object] = []
-        stage.spawn(take_down, said).tell("m")
-        await stage.poller.idle()
-        assert said == ["m"]
-
-    run(main)
+async def test_a_loop_is_attached_by_one_poller_at_a_time(stage: Stage) -> None:
+    second = Poller(stage.loop)
+    with pytest.raises(AlreadyAttached):
+        second.attach()
+    second.detach()  # it holds nothing, so it takes nothing away
+    said: list[object] = []
+    stage.spawn(take_down, said).tell("m")
+    await stage.poller.idle()
+    assert said == ["m"]
 
 
 def test_a_closed_loop_cannot_be_attached(run: Run) -> None:
@@ -115,22 +109,19 @@ def test_an_attempt_to_attach_in_the_middle_of_a_tick_changes_nothing(run: Run) 
     run.bare(main)
 
 
-def test_a_detached_loop_does_not_tick_and_keeps_what_is_queued(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        said: list[object] = []
-        cell = stage.spawn(take_down, said)
-        cell.tell("one")
-        stage.poller.detach()
-        stage.poller.detach()  # a second time is harmless
-        cell.tell("two")
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert said == []
-        assert stage.counts().queued == 2
-        stage.loop.run_until_idle()
-        assert said == ["one", "two"]
-
-    run(main)
+async def test_a_detached_loop_does_not_tick_and_keeps_what_is_queued(stage: Stage) -> None:
+    said: list[object] = []
+    cell = stage.spawn(take_down, said)
+    cell.tell("one")
+    stage.poller.detach()
+    stage.poller.detach()  # a second time is harmless
+    cell.tell("two")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert said == []
+    assert stage.counts().queued == 2
+    stage.loop.run_until_idle()
+    assert said == ["one", "two"]
 
 
 def test_a_poller_can_be_attached_again_on_another_event_loop(run: Run) -> None:
@@ -148,22 +139,19 @@ def test_a_poller_can_be_attached_again_on_another_event_loop(run: Run) -> None:
     assert said == [0, 1, 2]
 
 
-def test_a_sync_handler_may_detach_the_poller(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        said: list[object] = []
+async def test_a_sync_handler_may_detach_the_poller(stage: Stage) -> None:
+    said: list[object] = []
 
-        def leaver(_: object, message: object) -> None:
-            said.append(message)
-            stage.poller.detach()
+    def leaver(_: object, message: object) -> None:
+        said.append(message)
+        stage.poller.detach()
 
-        cell = stage.spawn(leaver)
-        cell.tell("one")
-        await stage.poller.idle()
-        cell.tell("two")
-        await asyncio.sleep(0)
-        assert said == ["one"]
-
-    run(main)
+    cell = stage.spawn(leaver)
+    cell.tell("one")
+    await stage.poller.idle()
+    cell.tell("two")
+    await asyncio.sleep(0)
+    assert said == ["one"]
 
 
 def test_a_failing_tick_does_not_stop_the_ticks(run: Run) -> None:
@@ -211,23 +199,22 @@ def test_asyncio_has_its_turn_between_any_two_ticks(run: Run) -> None:
     run(main, limits=ONE_AT_A_TIME)
 
 
-def test_sockets_are_served_under_a_flood_of_messages(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
-    async def main(stage: Stage) -> None:
-        ours, theirs = pair
-        cells: list[Cell] = []
+async def test_sockets_are_served_under_a_flood_of_messages(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    cells: list[Cell] = []
 
-        def again(index: int, message: object) -> None:
-            cells[index].tell(message)
+    def again(index: int, message: object) -> None:
+        cells[index].tell(message)
 
-        for _ in range(10):
-            cells.append(stage.spawn(again, len(cells)))
-            cells[-1].tell("again")
-        theirs.send(b"through")
-        assert await asyncio.get_running_loop().sock_recv(ours, 100) == b"through"
-        for cell in cells:
-            stage.loop.retire(cell)
-
-    run(main)
+    for _ in range(10):
+        cells.append(stage.spawn(again, len(cells)))
+        cells[-1].tell("again")
+    theirs.send(b"through")
+    assert await asyncio.get_running_loop().sock_recv(ours, 100) == b"through"
+    for cell in cells:
+        stage.loop.retire(cell)
 
 
 # Threads
@@ -302,42 +289,40 @@ async def _handle_one_message(run: Run, handler: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", ["taken up again", "closed"])
-def test_nothing_that_threads_send_around_a_detach_is_lost(run: Run, threads: Threads, ending: str) -> None:  # J15
+async def test_nothing_that_threads_send_around_a_detach_is_lost(
+    stage: Stage, threads: Threads, ending: str
+) -> None:  # J15
     senders, each = 4, 500
+    said: list[tuple[int, int]] = []
+    enough = asyncio.Event()
+    go = threading.Event()
 
-    async def main(stage: Stage) -> None:
-        said: list[tuple[int, int]] = []
-        enough = asyncio.Event()
-        go = threading.Event()
+    def actor(_: object, message: tuple[int, int]) -> None:
+        said.append(message)
+        if len(said) == each:
+            enough.set()
 
-        def actor(_: object, message: tuple[int, int]) -> None:
-            said.append(message)
-            if len(said) == each:
-                enough.set()
+    cell = stage.spawn(actor)
 
-        cell = stage.spawn(actor)
+    def sender(number: int) -> None:
+        go.wait(120)
+        for n in range(each):
+            cell.tell((number, n))
 
-        def sender(number: int) -> None:
-            go.wait(120)
-            for n in range(each):
-                cell.tell((number, n))
-
-        for number in range(senders):
-            threads.start(partial(sender, number))
-        go.set()
-        await enough.wait()
-        stage.poller.detach()
-        if ending == "closed":
-            stage.loop.close()  # while some are sending still
-        threads.join()
-        stage.loop.run_until_idle()
-        dead: list[Any] = [letter.message for letter in stage.script.dead_letters]
-        assert len(said) + len(dead) == senders * each
-        assert (dead == []) is (ending == "taken up again") or len(said) == senders * each
-        for number in range(senders):
-            heard = [n for who, n in said if who == number]
-            # What the mailbox still held and what comes too late are dead letters on two threads, in either order.
-            unheard = sorted(n for who, n in dead if who == number)
-            assert heard + unheard == list(range(each))
-
-    run(main)
+    for number in range(senders):
+        threads.start(partial(sender, number))
+    go.set()
+    await enough.wait()
+    stage.poller.detach()
+    if ending == "closed":
+        stage.loop.close()  # while some are sending still
+    threads.join()
+    stage.loop.run_until_idle()
+    dead: list[Any] = [letter.message for letter in stage.script.dead_letters]
+    assert len(said) + len(dead) == senders * each
+    assert (dead == []) is (ending == "taken up again") or len(said) == senders * each
+    for number in range(senders):
+        heard = [n for who, n in said if who == number]
+        # What the mailbox still held and what comes too late are dead letters on two threads, in either order.
+        unheard = sorted(n for who, n in dead if who == number)
+        assert heard + unheard == list(range(each))

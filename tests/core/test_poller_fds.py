@@ -22,72 +22,68 @@ if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage
 
 
-def test_readiness_becomes_messages_until_unwatched(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:  # J12
-    async def main(stage: Stage) -> None:
-        ours, theirs = pair
-        got: asyncio.Queue[object] = asyncio.Queue()
-        cell = stage.spawn(lambda _, message: got.put_nowait(message))
-        fd = ours.fileno()
-        stage.poller.watch(fd, READ, lambda events: cell.tell(ours.recv(100)))
-        for data in (b"one", b"two"):
-            theirs.send(data)
-            assert await got.get() == data
-        assert stage.poller.unwatch(fd) is True
-        assert stage.poller.unwatch(fd) is False
-        theirs.send(b"three")
+async def test_readiness_becomes_messages_until_unwatched(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:  # J12
+    ours, theirs = pair
+    got: asyncio.Queue[object] = asyncio.Queue()
+    cell = stage.spawn(lambda _, message: got.put_nowait(message))
+    fd = ours.fileno()
+    stage.poller.watch(fd, READ, lambda events: cell.tell(ours.recv(100)))
+    for data in (b"one", b"two"):
+        theirs.send(data)
+        assert await got.get() == data
+    assert stage.poller.unwatch(fd) is True
+    assert stage.poller.unwatch(fd) is False
+    theirs.send(b"three")
 
-        def on_writable(events: int) -> None:
-            assert events == WRITE
-            stage.poller.unwatch(fd)
-            cell.tell("writable")
+    def on_writable(events: int) -> None:
+        assert events == WRITE
+        stage.poller.unwatch(fd)
+        cell.tell("writable")
 
-        stage.poller.watch(fd, WRITE, on_writable)
-        assert await got.get() == "writable"
-        assert got.empty()
-        assert ours.recv(100) == b"three"
-
-    run(main)
-
-
-def test_one_fd_can_be_watched_both_ways_but_only_once(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
-    async def main(stage: Stage) -> None:
-        ours, theirs = pair
-        readable, writable = asyncio.Event(), asyncio.Event()
-
-        def ready(events: int) -> None:
-            if events & READ:
-                readable.set()
-            if events & WRITE:
-                writable.set()
-
-        stage.poller.watch(ours.fileno(), READ | WRITE, ready)
-        with pytest.raises(WatchError, match="unwatch it first") as caught:
-            stage.poller.watch(ours.fileno(), READ, print)
-        assert (caught.value.fd, caught.value.code) == (ours.fileno(), "watch")
-        await writable.wait()
-        assert not readable.is_set()
-        theirs.send(b"x")
-        await readable.wait()
-        stage.poller.unwatch(ours.fileno())
-
-    run(main)
+    stage.poller.watch(fd, WRITE, on_writable)
+    assert await got.get() == "writable"
+    assert got.empty()
+    assert ours.recv(100) == b"three"
 
 
-def test_no_more_fds_are_watched_than_the_limit_allows(
-    run: Run, pair: tuple[socket.socket, socket.socket]
+async def test_one_fd_can_be_watched_both_ways_but_only_once(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    readable, writable = asyncio.Event(), asyncio.Event()
+
+    def ready(events: int) -> None:
+        if events & READ:
+            readable.set()
+        if events & WRITE:
+            writable.set()
+
+    stage.poller.watch(ours.fileno(), READ | WRITE, ready)
+    with pytest.raises(WatchError, match="unwatch it first") as caught:
+        stage.poller.watch(ours.fileno(), READ, print)
+    assert (caught.value.fd, caught.value.code) == (ours.fileno(), "watch")
+    await writable.wait()
+    assert not readable.is_set()
+    theirs.send(b"x")
+    await readable.wait()
+    stage.poller.unwatch(ours.fileno())
+
+
+@pytest.mark.config(limits=Limits(max_io_watches=1))
+async def test_no_more_fds_are_watched_than_the_limit_allows(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
 ) -> None:  # J1
-    async def main(stage: Stage) -> None:
-        ours, theirs = (end.fileno() for end in pair)
-        with pytest.raises(WatchError):
-            stage.poller.watch(-1, READ, print)  # a refused one takes up no room
-        stage.poller.watch(ours, READ, print)
-        with pytest.raises(TooManyWatches) as caught:
-            stage.poller.watch(theirs, READ, print)
-        assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
-        stage.poller.unwatch(ours)
+    ours, theirs = (end.fileno() for end in pair)
+    with pytest.raises(WatchError):
+        stage.poller.watch(-1, READ, print)  # a refused one takes up no room
+    stage.poller.watch(ours, READ, print)
+    with pytest.raises(TooManyWatches) as caught:
         stage.poller.watch(theirs, READ, print)
-
-    run(main, limits=Limits(max_io_watches=1))
+    assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
+    stage.poller.unwatch(ours)
+    stage.poller.watch(theirs, READ, print)
 
 
 @pytest.mark.parametrize("kind", ["negative", "closed", "a file"])
@@ -119,76 +115,69 @@ def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
         os.close(file)
 
 
-def test_a_watched_fd_may_be_closed_and_its_number_watched_again(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        woken = asyncio.Event()
-        ours, theirs = socket.socketpair()
-        fd = ours.fileno()
-        stage.poller.watch(fd, WRITE, lambda events: woken.set())
+async def test_a_watched_fd_may_be_closed_and_its_number_watched_again(stage: Stage) -> None:
+    woken = asyncio.Event()
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    stage.poller.watch(fd, WRITE, lambda events: woken.set())
+    await woken.wait()
+    woken.clear()
+    ours.close()
+    theirs.close()
+    await stage.settled()
+    assert stage.poller.unwatch(fd) is True
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert fd in (ours.fileno(), theirs.fileno())
+        reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
+        stage.poller.watch(fd, READ, lambda events: woken.set())
+        writer.send(b"x")
         await woken.wait()
-        woken.clear()
-        ours.close()
-        theirs.close()
-        await stage.settled()
-        assert stage.poller.unwatch(fd) is True
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            assert fd in (ours.fileno(), theirs.fileno())
-            reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
-            stage.poller.watch(fd, READ, lambda events: woken.set())
-            writer.send(b"x")
-            await woken.wait()
-            stage.poller.unwatch(reader.fileno())
-
-    run(main)
+        stage.poller.unwatch(reader.fileno())
 
 
-def test_a_paused_fd_is_not_heard_of_until_it_is_resumed(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
-    async def main(stage: Stage) -> None:
-        ours, theirs = pair
-        fd = ours.fileno()
-        heard: asyncio.Queue[int] = asyncio.Queue()
+async def test_a_paused_fd_is_not_heard_of_until_it_is_resumed(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    fd = ours.fileno()
+    heard: asyncio.Queue[int] = asyncio.Queue()
 
-        def ready(events: int) -> None:
-            stage.poller.pause(fd)
-            heard.put_nowait(events)
-
-        stage.poller.watch(fd, READ, ready)
-        theirs.send(b"x")
-        assert await heard.get() == READ
-        await stage.settled()
-        assert heard.empty()
-        with pytest.raises(WatchError, match="unwatch it first"):
-            stage.poller.watch(fd, READ, print)  # paused is watched
-        assert stage.poller.resume(fd) is True
-        assert await heard.get() == READ
-        assert stage.poller.unwatch(fd) is True
-        assert stage.poller.resume(fd) is False
-
-    run(main)
-
-
-def test_a_paused_fd_that_was_closed_is_not_resumed_even_if_its_number_is_back(run: Run) -> None:
-    async def main(stage: Stage) -> None:
-        ours, theirs = socket.socketpair()
-        fd = ours.fileno()
-        stage.poller.watch(fd, READ, print)
+    def ready(events: int) -> None:
         stage.poller.pause(fd)
-        ours.close()
-        again, other = socket.socketpair()
-        with theirs, again, other:
-            assert again.fileno() == fd
-            assert stage.poller.resume(fd) is False
-            stage.poller.watch(fd, READ, print)
-            # And of one that is not paused, the number is free as well.
-            again.close()
-            third, fourth = socket.socketpair()
-            with third, fourth:
-                assert third.fileno() == fd
-                stage.poller.watch(fd, READ, print)
-                assert stage.poller.unwatch(fd) is True
+        heard.put_nowait(events)
 
-    run(main)
+    stage.poller.watch(fd, READ, ready)
+    theirs.send(b"x")
+    assert await heard.get() == READ
+    await stage.settled()
+    assert heard.empty()
+    with pytest.raises(WatchError, match="unwatch it first"):
+        stage.poller.watch(fd, READ, print)  # paused is watched
+    assert stage.poller.resume(fd) is True
+    assert await heard.get() == READ
+    assert stage.poller.unwatch(fd) is True
+    assert stage.poller.resume(fd) is False
+
+
+async def test_a_paused_fd_that_was_closed_is_not_resumed_even_if_its_number_is_back(stage: Stage) -> None:
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    stage.poller.watch(fd, READ, print)
+    stage.poller.pause(fd)
+    ours.close()
+    again, other = socket.socketpair()
+    with theirs, again, other:
+        assert again.fileno() == fd
+        assert stage.poller.resume(fd) is False
+        stage.poller.watch(fd, READ, print)
+        # And of one that is not paused, the number is free as well.
+        again.close()
+        third, fourth = socket.socketpair()
+        with third, fourth:
+            assert third.fileno() == fd
+            stage.poller.watch(fd, READ, print)
+            assert stage.poller.unwatch(fd) is True
 
 
 CLOSES_AT_ONCE = """
@@ -242,23 +231,20 @@ def test_detaching_unwatches_everything(run: Run, pair: tuple[socket.socket, soc
     run(main)
 
 
-def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
-    run: Run, pair: tuple[socket.socket, socket.socket]
+async def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    async def main(stage: Stage) -> None:
-        ours, theirs = pair
-        woken = asyncio.Event()
-        cell = stage.spawn(take_down, [])
+    ours, theirs = pair
+    woken = asyncio.Event()
+    cell = stage.spawn(take_down, [])
 
-        def on_readable(events: int) -> None:
-            cell.tell(ours.recv(100))
-            woken.set()
+    def on_readable(events: int) -> None:
+        cell.tell(ours.recv(100))
+        woken.set()
 
-        stage.poller.watch(ours.fileno(), READ, on_readable)
-        stage.loop.retire(cell)
-        theirs.send(b"late")
-        await woken.wait()
-        assert [letter.message for letter in stage.script.dead_letters] == [b"late"]
-        assert count_loop(stage.loop).dead_lettered == 1
-
-    run(main)
+    stage.poller.watch(ours.fileno(), READ, on_readable)
+    stage.loop.retire(cell)
+    theirs.send(b"late")
+    await woken.wait()
+    assert [letter.message for letter in stage.script.dead_letters] == [b"late"]
+    assert count_loop(stage.loop).dead_lettered == 1

@@ -17,7 +17,7 @@ from greenroom._core.scheduler.accounting import count_cell
 from tests.core.props import LONG, bare_yield, me, never, var
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Run, Stage
+    from tests.core.conftest import Stage
 
 
 async def asyncio_timeout() -> Any:
@@ -355,15 +355,12 @@ ACTS: list[tuple[Callable[[], Coroutine[Any, Any, Any]], object]] = [
 
 
 @pytest.mark.parametrize(("act", "expected"), ACTS, ids=[act.__name__ for act, _ in ACTS])
-def test_a_handler_can_do_what_a_task_can_do(
-    run: Run, act: Callable[[], Coroutine[Any, Any, Any]], expected: object
+async def test_a_handler_can_do_what_a_task_can_do(
+    stage: Stage, act: Callable[[], Coroutine[Any, Any, Any]], expected: object
 ) -> None:
-    async def main(stage: Stage) -> None:
-        assert await asyncio.create_task(act()) == expected
-        cell, outcome = stage.perform(act)
-        await asyncio.wait([outcome], timeout=120.0)
-        assert outcome.done(), "the handler hangs"
-        assert await outcome == expected
-        assert count_cell(cell).handled == 1
-
-    run(main)
+    assert await asyncio.create_task(act()) == expected
+    cell, outcome = stage.perform(act)
+    await asyncio.wait([outcome], timeout=120.0)
+    assert outcome.done(), "the handler hangs"
+    assert await outcome == expected
+    assert count_cell(cell).handled == 1
