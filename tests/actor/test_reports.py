@@ -1,10 +1,10 @@
-"""One log record for every failure: who failed, on what, after how long, why, and what is done about it (M7, J10)."""
+"""What is logged of a failure: one record for each actor it concerns, and one traceback."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +15,21 @@ from greenroom import (
     ActorSystem,
     Backoff,
     Behaviors,
+    ChildSpec,
     Context,
     Directive,
     ManualClock,
+    Restart,
     Scope,
     Supervision,
+    Supervisor,
+    SupervisorSpec,
+    SystemConfig,
+    SystemFailed,
 )
 from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
 from tests.conformance.watchers import BAD
+from tests.culprits import Culprit, Unmakeable, go_wrong
 from tests.system.eyes import HandClock
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ def failures(caplog: Caplog) -> list[Any]:
 @pytest.mark.parametrize("kind", [Account, AsyncAccount])
 async def test_a_failure_is_one_record_with_all_there_is_to_know(
     system: ActorSystem, kind: Any, caplog: Caplog
-) -> None:
+) -> None:  # J10, M7
     parent = system.spawn(kind, name="bank")
     ref = system.spawn(kind, name="account", parent=parent)
     await ref.ask("hello")
@@ -97,7 +104,7 @@ DECISIONS: dict[str, tuple[Supervision, float, str]] = {
 
 @pytest.mark.parametrize("case", DECISIONS)
 @pytest.mark.parametrize("start", [False, True])
-async def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
+async def test_the_record_says_what_was_decided_and_when_it_acts(  # J10, M7
     system: ActorSystem, clock: ManualClock, case: str, start: bool, caplog: Caplog
 ) -> None:
     class Unable(Account):
@@ -124,7 +131,9 @@ async def test_the_record_says_what_was_decided_and_when_it_acts(  # M7
 
 
 @pytest.mark.config(supervision=Supervision(backoff=None))
-async def test_the_record_says_in_which_life_it_was(system: ActorSystem, caplog: Caplog) -> None:  # restarts are seen
+async def test_the_record_says_in_which_life_it_was(
+    system: ActorSystem, caplog: Caplog
+) -> None:  # J10, M7, restarts are seen
     ref = system.spawn(Account)
     ref.tell(Deposit())
     await system.settle()
@@ -137,7 +146,7 @@ async def test_the_record_says_in_which_life_it_was(system: ActorSystem, caplog:
 
 async def test_an_escalation_is_one_record_for_each_actor_it_concerns(
     system: ActorSystem, caplog: Caplog
-) -> None:  # case 41
+) -> None:  # J10, M7, case 41
     grand = system.spawn(Account, name="grand")
     parent = system.spawn(Account, name="parent", parent=grand, supervision=Supervision(Directive.ESCALATE))
     child = system.spawn(Account, name="child", parent=parent)
@@ -153,9 +162,7 @@ async def test_an_escalation_is_one_record_for_each_actor_it_concerns(
 
 
 # -- how long it took
-
-
-def test_the_handling_time_is_that_of_the_message_alone(play: Play, caplog: Caplog) -> None:
+def test_the_handling_time_is_that_of_the_message_alone(play: Play, caplog: Caplog) -> None:  # J10, M7
     clock = HandClock()
 
     def work(seconds: float) -> Callable[..., None]:
@@ -185,7 +192,7 @@ def test_the_handling_time_is_that_of_the_message_alone(play: Play, caplog: Capl
 
 async def test_the_handling_time_of_an_async_handler_is_from_its_beginning_to_its_failure(
     system: ActorSystem, clock: ManualClock, caplog: Caplog
-) -> None:
+) -> None:  # J10, M7
     gates = [asyncio.Event() for _ in range(3)]
 
     async def slow(ctx: Context, message: int) -> None:
@@ -206,7 +213,7 @@ async def test_the_handling_time_of_an_async_handler_is_from_its_beginning_to_it
 @pytest.mark.parametrize("hook", ["pre_start", "post_start"])
 async def test_a_start_that_took_long_says_so(
     system: ActorSystem, clock: ManualClock, hook: str, caplog: Caplog
-) -> None:
+) -> None:  # J10, M7
     gate = asyncio.Event()
 
     async def act(self: Any) -> None:
@@ -223,8 +230,6 @@ async def test_a_start_that_took_long_says_so(
 
 
 # -- what it failed on
-
-
 def watch_somebody(ctx: Context) -> None:
     ctx.watch(ctx.system.spawn(lambda ctx, message: Behaviors.stopped))
     ctx.system.actors()[-1].stop()
@@ -256,7 +261,9 @@ OCCASIONS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("occasion", OCCASIONS)
-async def test_whatever_the_occasion_there_is_one_record(system: ActorSystem, occasion: str, caplog: Caplog) -> None:
+async def test_whatever_the_occasion_there_is_one_record(
+    system: ActorSystem, occasion: str, caplog: Caplog
+) -> None:  # J10, M7
     act, words = OCCASIONS[occasion]
     ref = system.spawn(Account, name="one")
     ref.tell(act)
@@ -282,7 +289,7 @@ class Hooked(Account):
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
 async def test_a_hook_that_fails_at_the_end_is_named(
     system: ActorSystem, hook: str, caplog: Caplog
-) -> None:  # M3, case 58
+) -> None:  # J10, M7, M3, case 58
     ref = system.spawn(Hooked, name="hooked")
     await ref.started()
     ref.stop()
@@ -296,7 +303,7 @@ async def test_a_hook_that_fails_at_the_end_is_named(
 @pytest.mark.config(supervision=Supervision(backoff=None))
 async def test_a_pre_restart_that_fails_is_named_and_does_not_end_the_actor(
     system: ActorSystem, caplog: Caplog
-) -> None:  # case 48
+) -> None:  # J10, M7, case 48
     ref = system.spawn(Hooked, name="hooked")
     ref.tell(Deposit())
     assert await ref.ask("still here") == "still here"
@@ -306,12 +313,10 @@ async def test_a_pre_restart_that_fails_is_named_and_does_not_end_the_actor(
 
 
 # -- not too many
-
-
 @pytest.mark.config(supervision=RESUME)
 async def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(
     system: ActorSystem, clock: ManualClock, caplog: Caplog
-) -> None:
+) -> None:  # J10, M7
     ref, other = system.spawn(Account), system.spawn(Account)
     for _ in range(LOGGED_PER_PERIOD + 7):
         ref.tell(Deposit())
@@ -340,7 +345,7 @@ async def test_an_actor_that_fails_again_and_again_does_not_fill_the_log(
 @pytest.mark.parametrize("last", [Directive.STOP, Directive.ESCALATE])
 async def test_what_ends_an_actor_or_goes_further_up_is_always_told(
     system: ActorSystem, clock: ManualClock, last: Directive, caplog: Caplog
-) -> None:
+) -> None:  # J10, M7
     parent = system.spawn(Account)
     supervision = Supervision(max_restarts=20, within=60.0, backoff=None, on_limit=last)
     ref = system.spawn(Account, parent=parent, supervision=supervision)
@@ -352,3 +357,270 @@ async def test_what_ends_an_actor_or_goes_further_up_is_always_told(
     assert records[-1].not_logged == 20 - LOGGED_PER_PERIOD
     assert records[-1].incarnation == 21
     assert "more than 20 restarts in 60 s" in records[-1].getMessage()
+
+
+class Worker(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        raise message
+
+
+async def employ(system: ActorSystem, spec: SupervisorSpec) -> list[Ref]:
+    """The workers of a supervisor called `boss`."""
+    boss = system.spawn(Supervisor, spec, name="boss")
+    await boss.started()
+    found = [system.actor(f"/boss/{child.name}") for child in spec.children]
+    return [ref for ref in found if ref is not None]
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("delay", [0.0, 2.5])
+async def test_the_record_says_what_the_supervisor_does_and_when(
+    system: ActorSystem, clock: ManualClock, scope: Scope, delay: float, caplog: Caplog
+) -> None:  # J10
+    backoff = Backoff(min=delay, max=delay) if delay else None
+    spec = Supervisor.spec([ChildSpec(name, Worker) for name in "abc"], scope=scope, backoff=backoff)
+    refs = await employ(system, spec)
+    refs[1].tell(BAD)
+    await system.settle()
+    await clock.advance(delay)
+    assert all(ref.is_alive for ref in refs)
+    (record,) = failures(caplog)
+    assert (record.actor, record.incarnation, record.message_type) == ("/boss/b", 1, "ValueError")
+    assert record.acts_in == delay
+    assert "/boss restarts" in record.decision
+    assert ("in 2.5 s" if delay else "at once") in record.decision
+    for part in ("/boss/b", "ValueError", "bad", record.decision):
+        assert part in record.getMessage()
+
+
+async def test_a_child_that_is_not_restarted_is_told_of_as_such(system: ActorSystem, caplog: Caplog) -> None:  # J10
+    (ref,) = await employ(system, Supervisor.spec([ChildSpec("a", Worker, restart=Restart.TEMPORARY)]))
+    ref.tell(BAD)
+    await ref.terminated()
+    (record,) = failures(caplog)
+    assert record.actor == "/boss/a"
+    assert "not" in record.decision
+    assert "restart" in record.decision
+
+
+async def test_one_restart_too_many_is_a_record_of_the_child_and_one_of_the_supervisor(
+    system: ActorSystem, caplog: Caplog
+) -> None:  # J10, case 37
+    (ref,) = await employ(system, Supervisor.spec([ChildSpec("a", Worker)], intensity=1, period=5.0))
+    ref.tell(BAD)
+    ref.tell(BAD)
+    await ref.terminated()
+    await system.settle()
+    assert not ref.is_alive
+    records = failures(caplog)
+    assert [(record.actor, record.incarnation) for record in records] == [("/boss/a", 1), ("/boss/a", 2), ("/boss", 1)]
+    assert "more than 1 restart in 5 s" in records[1].getMessage()
+    assert "/boss" in records[1].decision
+    assert "it is stopped" in records[2].decision
+    assert records[2].exc_info[1] is BAD
+
+
+async def test_a_child_in_a_crash_loop_does_not_fill_the_log(
+    system: ActorSystem, clock: ManualClock, caplog: Caplog
+) -> None:  # J10
+    (ref,) = await employ(system, Supervisor.spec([ChildSpec("a", Worker)], intensity=20, period=60.0))
+    for _ in range(21):
+        ref.tell(BAD)
+    await ref.terminated()
+    await system.settle()
+    records = [record for record in failures(caplog) if record.actor == "/boss/a"]
+    assert len(records) == LOGGED_PER_PERIOD + 1
+    assert records[-1].not_logged == 20 - LOGGED_PER_PERIOD
+    assert "more than 20 restarts" in records[-1].decision
+
+
+@pytest.mark.parametrize("kill", [True, False])
+async def test_a_failure_that_the_supervisor_does_not_live_to_decide_is_told_too(
+    system: ActorSystem, kill: bool, caplog: Caplog
+) -> None:  # J10
+    gate = asyncio.Event()
+
+    class Slow(Worker):
+        async def post_stop(self) -> None:
+            entered.set()
+            await gate.wait()
+
+    entered = asyncio.Event()
+    (ref,) = await employ(system, Supervisor.spec([ChildSpec("a", Slow)]))
+    boss = system.actor("/boss")
+    assert boss is not None
+    ref.tell(BAD)
+    await entered.wait()
+    if kill:
+        boss.kill()
+    else:
+        boss.stop()
+    gate.set()
+    await boss.terminated()
+    (record,) = (one for one in failures(caplog) if one.actor == "/boss/a" and "decision" in one.__dict__)
+    assert record.message_type == "ValueError"
+    assert record.exc_info[1] is BAD
+
+
+async def test_ends_that_are_no_failures_are_no_errors(system: ActorSystem, caplog: Caplog) -> None:  # J10
+    (ref,) = await employ(system, Supervisor.spec([ChildSpec("a", Worker)]))
+    ref.stop()
+    await system.settle()
+    ref.kill()
+    await system.settle()
+    assert ref.is_alive
+    assert failures(caplog) == []
+
+
+Program = Callable[[ActorSystem], Awaitable[None]]
+STOP = Supervision(Directive.STOP)
+ESCALATE = Supervision(Directive.ESCALATE)
+HEADING = "Traceback (most recent call last)"
+
+
+def shown(caplog: Caplog) -> list[str]:
+    """The records of failures, as they would be printed."""
+    return [logging.Formatter().format(one) for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+def run(program: Program, **settings: Any) -> None:
+    async def main() -> None:
+        async with ActorSystem(config=SystemConfig(**settings)) as system:
+            await asyncio.wait_for(program(system), 120)
+
+    asyncio.run(main())
+
+
+class Parent(Actor[Any, Any]):
+    def pre_start(self) -> None:
+        self.child = self.ctx.spawn(Culprit, name="child")
+
+    def receive(self, message: Any) -> Any:
+        self.child.tell(message)
+
+
+class Friend(Actor[Any, Any]):
+    """Watches, or is linked."""
+
+    def receive(self, message: Any) -> Any:
+        how, ref = message
+        getattr(self.ctx, how)(ref)
+
+
+async def asked(system: ActorSystem) -> None:
+    with pytest.raises(ValueError, match="now"):
+        await system.spawn(Culprit).ask("now")
+
+
+async def asked_elsewhere(system: ActorSystem) -> None:
+    with pytest.raises(ValueError, match="now"):
+        await system.spawn(Culprit, dispatcher="process").ask("now", timeout=120)
+
+
+async def never_started(system: ActorSystem) -> None:
+    with pytest.raises(ValueError, match="not today"):
+        await system.spawn(Unmakeable).started()
+
+
+async def never_started_again(system: ActorSystem) -> None:
+    await system.spawn(Unmakeable, supervision=Supervision(backoff=None)).terminated()
+
+
+async def given_up(system: ActorSystem) -> None:
+    spec = Supervisor.spec(children=[ChildSpec("child", Culprit)], intensity=2)
+    boss = system.spawn(Supervisor, spec, name="boss", supervision=STOP)
+    await boss.started()
+    child = system.actor("/boss/child")
+    assert child is not None
+    for _ in range(3):
+        child.tell("again")
+    await boss.terminated()
+
+
+async def watched(system: ActorSystem) -> None:
+    await befriend(system, "watch")
+
+
+async def linked(system: ActorSystem) -> None:
+    await befriend(system, "link")
+
+
+async def befriend(system: ActorSystem, how: str) -> None:
+    friend, culprit = system.spawn(Friend), system.spawn(Culprit)
+    await friend.ask((how, culprit))
+    culprit.tell("alas")
+    await friend.terminated()
+
+
+SHOWN_ONCE: dict[str, tuple[Program, int]] = {
+    "asked": (asked, 1),
+    "asked, in another process": (asked_elsewhere, 1),
+    "its constructor": (never_started, 1),
+    "its constructor, four times": (never_started_again, 4),
+    "a supervisor that gives up": (given_up, 4),
+    "watched": (watched, 2),
+    "linked": (linked, 2),
+}
+
+
+@pytest.mark.parametrize("occasion", SHOWN_ONCE)
+def test_a_failure_is_shown_with_one_traceback(occasion: str, caplog: Caplog) -> None:  # M7
+    program, records = SHOWN_ONCE[occasion]
+    run(program, supervision=STOP)
+    texts = shown(caplog)
+    assert len(texts) == records
+    assert [text.count(HEADING) for text in texts] == [1] + [0] * (records - 1)
+
+
+def test_an_escalation_to_the_top_is_shown_with_one_traceback_and_raised_with_its_cause(caplog: Caplog) -> None:  # M7
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Parent, name="parent").tell("up")
+        await system.stopped()
+
+    with pytest.raises(SystemFailed) as caught:
+        run(program, supervision=ESCALATE)
+    assert isinstance(caught.value.__cause__, ValueError)
+    child, parent = shown(caplog)
+    assert (child.count(HEADING), parent.count(HEADING)) == (1, 0)
+    assert "/parent failed because /parent/child escalated: ValueError: up" in parent
+
+
+def test_a_record_without_its_traceback_still_has_the_exception_and_names_the_line(caplog: Caplog) -> None:  # M7
+    run(never_started_again)
+    records = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    for record in records:
+        assert record.exc_info is not None
+        assert isinstance(record.exc_info[1], ValueError)
+    line = go_wrong.__code__.co_firstlineno + 2
+    assert all(f"culprits.py:{line}, as before" in record.getMessage() for record in records[1:])
+
+
+def test_a_failure_in_another_place_is_shown_in_full(caplog: Caplog) -> None:  # M7
+    class Manifold(Actor[Any, Any]):
+        def receive(self, message: Any) -> Any:
+            if message == "here":
+                go_wrong(message)
+            go_wrong(message)
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Manifold)
+        for message in ("here", "there", "there", "here"):
+            ref.tell(message)
+        await system.settle()
+
+    run(program, supervision=Supervision(Directive.RESUME))
+    assert [text.count(HEADING) for text in shown(caplog)] == [1, 1, 0, 1]
+
+
+def test_after_a_while_the_same_failure_is_shown_in_full_again(caplog: Caplog) -> None:  # M7
+    clock = ManualClock()
+
+    async def program(system: ActorSystem) -> None:
+        ref = system.spawn(Culprit)
+        for wait in (0.0, 1.0, LOG_PERIOD):
+            await clock.advance(wait)
+            ref.tell("once more")
+            await system.settle()
+
+    run(program, supervision=Supervision(Directive.RESUME), clock=clock)
+    assert [text.count(HEADING) for text in shown(caplog)] == [1, 0, 1]

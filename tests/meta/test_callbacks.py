@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +23,6 @@ from tests.meta.owners import (
     kinds,
     noted,
 )
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 # -- init
 
@@ -262,8 +259,8 @@ async def test_terminate_is_called_once_however_it_ends(
 @pytest.mark.parametrize("error", [BAD, Panic("bad")])
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_terminate_that_raises_changes_nothing(
-    play: Play, error: BaseException, is_async: bool, reads: bool, caplog: pytest.LogCaptureFixture
+async def test_a_terminate_that_raises_changes_nothing(
+    system: ActorSystem, error: BaseException, is_async: bool, reads: bool, caplog: pytest.LogCaptureFixture
 ) -> None:  # E6
     class Plain(MetaProcess):
         def terminate(self, reason: ExitReason) -> Any:
@@ -279,12 +276,9 @@ def test_a_terminate_that_raises_changes_nothing(
         def start(self) -> None:
             self.wait()
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Reading() if reads else base())
-        alias.stop()
-        assert await alias.terminated() == ExitReason(ExitKind.NORMAL)
-        await scene.probe.expect(Ended(alias, None))
-
-    play(program)
+    scene = Scene(system)
+    alias = await scene.spawn(Reading() if reads else base())
+    alias.stop()
+    assert await alias.terminated() == ExitReason(ExitKind.NORMAL)
+    await scene.probe.expect(Ended(alias, None))
     assert any("bad" in (record.exc_text or "") + record.getMessage() for record in caplog.records), caplog.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.meta.owners import (
     Quiet,
     Scene,
 )
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 # -- what cannot be spawned
 
@@ -117,15 +114,12 @@ async def test_options_of_another_kind_are_refused(system: ActorSystem, options:
         ({"stop_timeout": "soon"}, "stop_timeout"),
     ],
 )
-def test_bad_options_are_named(play: Play, given: dict[str, Any], named: str) -> None:  # E6, J9
-    async def program(system: ActorSystem) -> None:
-        scene, meta = Scene(system), Quiet()
-        with pytest.raises(GreenroomError, match=named):
-            await scene.do(lambda ctx: ctx.spawn_meta(meta, MetaOptions(**given)))
-        assert len(system.actors()) == 2
-        await scene.spawn(meta)  # nothing has happened to it
-
-    play(program)
+async def test_bad_options_are_named(system: ActorSystem, given: dict[str, Any], named: str) -> None:  # E6, J9
+    scene, meta = Scene(system), Quiet()
+    with pytest.raises(GreenroomError, match=named):
+        await scene.do(lambda ctx: ctx.spawn_meta(meta, MetaOptions(**given)))
+    assert len(system.actors()) == 2
+    await scene.spawn(meta)  # nothing has happened to it
 
 
 @pytest.mark.parametrize("given", [{"kind": "rar"}, {"level": 10}, {"level": -1}, {"threshold": -1}])

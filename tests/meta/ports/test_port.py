@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,9 +21,6 @@ from greenroom.meta import (
 from greenroom.testing import TestProbe
 from tests.meta.owners import Ended, Scene
 from tests.meta.ports.programs import all_of, end_of, line, python, sh, start, text
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 LENGTHS = """
 import os
@@ -184,13 +181,12 @@ async def test_errors_can_be_joined_with_the_output_or_dropped(
     assert exited.status == 0
 
 
-def test_errors_can_go_where_those_of_this_process_go(play: Play, capfd: pytest.CaptureFixture[str]) -> None:  # E10
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        await start(scene, sh("echo shown >&2"), stderr="inherit")
-        await end_of(scene)
-
-    play(program)
+async def test_errors_can_go_where_those_of_this_process_go(
+    system: ActorSystem, capfd: pytest.CaptureFixture[str]
+) -> None:  # E10
+    scene = Scene(system)
+    await start(scene, sh("echo shown >&2"), stderr="inherit")
+    await end_of(scene)
     assert "shown\n" in capfd.readouterr().err
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,6 @@ from greenroom.meta import Close, CloseWrite, Exited, MetaOptions, Output, Port,
 from tests.meta.owners import Ended, Scene
 from tests.meta.ports.programs import REST, end_of, gone, hear, is_gone, number, sh, start
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 FAMILY = f'sh -c "{REST.replace("$", chr(92) + "$")}" & echo $!; echo $$; {REST}'
 """A program that has started another: the number of that, and its own."""
 
@@ -23,26 +19,23 @@ FAMILY = f'sh -c "{REST.replace("$", chr(92) + "$")}" & echo $!; echo $$; {REST}
 # -- supervision
 
 
-def test_a_program_that_fails_is_started_again(play: Play, tmp_path: Path) -> None:  # E10
+async def test_a_program_that_fails_is_started_again(system: ActorSystem, tmp_path: Path) -> None:  # E10
     script = 'echo x >> count; echo "life $(wc -l < count)"; [ $(wc -l < count) -ge 3 ] || exit 9; read -r x; echo "$x"'
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        restarts = MetaOptions(supervision=Supervision(max_restarts=5, within=1000.0, backoff=Backoff(0.001, 0.01)))
-        alias: Alias = await scene.do(
-            lambda ctx: ctx.spawn_meta(lambda: Port(sh(script), check=True, cwd=tmp_path), restarts)
-        )
-        for life in (1, 2):
-            assert await hear(scene) == Output(alias, b"life %d" % life)
-            assert await hear(scene) == Exited(alias, 9)
-        assert await hear(scene) == Output(alias, b"life 3")
-        alias.tell(Write(b"to the third"))
-        assert await hear(scene) == Output(alias, b"to the third")
-        assert await end_of(scene) == Exited(alias, 0)
-        assert (await alias.terminated()).kind is ExitKind.NORMAL
-
     (tmp_path / "count").touch()
-    play(program)
+    scene = Scene(system)
+    restarts = MetaOptions(supervision=Supervision(max_restarts=5, within=1000.0, backoff=Backoff(0.001, 0.01)))
+    alias: Alias = await scene.do(
+        lambda ctx: ctx.spawn_meta(lambda: Port(sh(script), check=True, cwd=tmp_path), restarts)
+    )
+    for life in (1, 2):
+        assert await hear(scene) == Output(alias, b"life %d" % life)
+        assert await hear(scene) == Exited(alias, 9)
+    assert await hear(scene) == Output(alias, b"life 3")
+    alias.tell(Write(b"to the third"))
+    assert await hear(scene) == Output(alias, b"to the third")
+    assert await end_of(scene) == Exited(alias, 0)
+    assert (await alias.terminated()).kind is ExitKind.NORMAL
     assert (tmp_path / "count").read_text() == "x\n" * 3
 
 

@@ -31,7 +31,7 @@ from wsproto.extensions import PerMessageDeflate
 from wsproto.frame_protocol import CloseReason, RsvBits
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from greenroom.actor.api.becoming import close_unawaited
+from greenroom.actor.api.behavior import close_unawaited
 from greenroom.errors import BadArgument, FrameTooLarge, HttpError
 from greenroom.meta.sockets.connection import AcceptedConnection
 from greenroom.meta.sockets.messages import Closed, Connected, Received
