@@ -1,20 +1,33 @@
 """Inbound: what other threads send is admitted exactly, keeps its order, and is never lost in between."""
 
+from __future__ import annotations
+
+import gc
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from greenroom._core.delivery.intake import Entry, Intake
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.observerhooks import ObserverHooks
 from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
-from greenroom.lanes import Lane, Overflow
+from greenroom.lanes import Lane, MailboxConfig, Overflow
+from greenroom.ledger import Ledger
 from tests.core.hosts import Letters
 from tests.core.mailboxes import LANES, bounded
 
@@ -73,8 +86,6 @@ def tell_all(cell: Cell, messages: Iterable[object], lane: Lane, refused: list[o
 
 
 # J15
-
-
 @pytest.mark.parametrize("lane", LANES)
 def test_the_refused_sender_gets_its_message_back(loop: Loop, worker: Worker, lane: Lane) -> None:
     cell = loop.spawn(print, None, bounded(2))
@@ -419,3 +430,539 @@ def test_the_bell_rouses_a_sleeping_loop_once_and_keeps_it_awake_until_it_is_sti
     assert inbound.fall_asleep() is False
     inbound.clear_bell()
     assert inbound.fall_asleep() is True
+
+
+def race(threads: int, run: Callable[[int], object], meanwhile: Callable[[], object] | None = None) -> None:
+    """Have `run(number)` called by so many threads at once; call `meanwhile` on this one until all have ended."""
+    barrier = threading.Barrier(threads)
+    errors: list[BaseException] = []
+
+    def start(number: int) -> None:
+        try:
+            barrier.wait(DEADLINE)
+            run(number)
+        except BaseException as exc:
+            errors.append(exc)
+
+    racing = [threading.Thread(target=start, args=(number,), daemon=True) for number in range(threads)]
+    for thread in racing:
+        thread.start()
+    until = time.monotonic() + DEADLINE
+    while meanwhile is not None and any(thread.is_alive() for thread in racing):
+        assert time.monotonic() < until
+        meanwhile()
+    for thread in racing:
+        thread.join(DEADLINE)
+        assert not thread.is_alive()
+    assert errors == []
+
+
+# J15
+def test_each_threads_messages_are_handled_in_the_order_it_sent_them(loop: Loop, heard: list[Any]) -> None:
+    cell = loop.spawn(list.append, heard)
+
+    def send(number: int) -> None:
+        for count in range(50):
+            cell.tell((number, count))
+
+    race(64, send)
+    assert heard == []
+    loop.run_until_idle()
+    assert len(heard) == 64 * 50
+    for number in range(64):
+        assert [count for sender, count in heard if sender == number] == list(range(50))
+
+
+def test_order_holds_per_thread_and_lane_while_the_loop_takes_in(loop: Loop, heard: list[Any]) -> None:
+    cell = loop.spawn(list.append, heard)
+
+    def send(number: int) -> None:
+        for count in range(200):
+            cell.tell((number, count % 4, count), lane=LANES[count % 4])
+
+    race(4, send, meanwhile=loop.tick)
+    loop.run_until_idle()
+    assert len(heard) == 4 * 200
+    for number in range(4):
+        for lane in range(4):
+            sent = [count for sender, where, count in heard if (sender, where) == (number, lane)]
+            assert sent == list(range(lane, 200, 4))
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_64_threads_race_640_messages_into_64_places_and_exactly_64_get_in(
+    loop: Loop, letters: Letters, heard: list[object], policy: Overflow, lane: Lane
+) -> None:
+    cell = loop.spawn(list.append, heard, bounded(64, policy))
+    given_back: list[object] = []
+
+    def send(number: int) -> None:
+        for count in range(10):
+            try:
+                cell.tell((number, count), lane=lane)
+            except MailboxFull as full:
+                given_back.append(full.message)
+
+    race(64, send)
+    loop.run_until_idle()
+    assert len(heard) == 64
+    everything = {(number, count) for number in range(64) for count in range(10)}
+    elsewhere = given_back if policy is Overflow.REJECT else letters.dropped_messages
+    assert len(elsewhere) == 576
+    assert {*heard, *elsewhere} == everything
+    counts = count_loop(loop)
+    assert counts.balanced
+    if policy is Overflow.REJECT:
+        assert (counts.sent, counts.handled, counts.rejected, counts.dropped) == (64, 64, 576, 0)
+    else:
+        assert (counts.sent, counts.handled, counts.rejected, counts.dropped) == (640, 64, 0, 576)
+    assert letters.dead == []
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("lane", LANES)
+def test_whatever_was_admitted_while_the_loop_runs_is_handled(
+    loop: Loop, letters: Letters, heard: list[object], lane: Lane, ordered: bool
+) -> None:
+    cell = loop.spawn(list.append, heard, bounded(4, priority=(lambda message: message[1]) if ordered else None))
+    admitted: list[object] = []
+    rejected: list[object] = []
+
+    def send(number: int) -> None:
+        for count in range(100):
+            try:
+                cell.tell((number, count), lane=lane)
+            except MailboxFull:
+                rejected.append((number, count))
+            else:
+                admitted.append((number, count))
+
+    race(8, send, meanwhile=loop.tick)
+    loop.run_until_idle()
+    assert len(admitted) + len(rejected) == 800
+    assert letters.dead == []
+    assert sorted(heard) == sorted(admitted)  # type: ignore[type-var]
+    counts = count_loop(loop)
+    assert (counts.handled, counts.rejected, counts.balanced) == (len(admitted), len(rejected), True)
+
+
+# What is brought while the loop ends
+@pytest.mark.parametrize("attempt", range(20))
+def test_what_is_sent_while_the_loop_closes_is_handled_or_a_dead_letter(letters: Letters, attempt: int) -> None:
+    loop = Loop(None, ManualClock(), letters)
+    handled: list[object] = []
+    cell = loop.spawn(list.append, handled)
+    left = [4 * 200]
+
+    def send(number: int) -> None:
+        for count in range(200):
+            cell.tell((number, count))
+            left[0] -= 1
+
+    def tick_or_close() -> None:
+        if left[0] > attempt * 40:
+            loop.tick()
+        else:
+            loop.close()
+
+    race(4, send, tick_or_close)
+    loop.close()
+    ledger = count_loop(loop)
+    assert ledger.balanced
+    assert (ledger.sent, ledger.queued) == (800, 0)
+    assert len(handled) + len(letters.dead) == 800
+
+
+ROOM = {Lane.CONTROL: 1, Lane.MANAGEMENT: 2, Lane.DATA: 3, Lane.LOG: 4}
+POLICIES = list(Overflow)
+
+
+class Model:
+    """One mailbox: its lanes as lists, and what another thread has sent but the loop has not taken in."""
+
+    def __init__(self, policy: Overflow) -> None:
+        self.policy = policy
+        self.lanes: dict[Lane, list[object]] = {lane: [] for lane in Lane}
+        self.brought: dict[Lane, list[object]] = {lane: [] for lane in Lane}
+        self.orders: list[object] = []
+
+
+class InboundAgainstLists(RuleBasedStateMachine):
+    """Cells are held, so that what is taken in stays where it is until `run` lets them handle it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.todo: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self.done: SimpleQueue[str | BaseException] = SimpleQueue()
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+        self.dead: list[object] = []
+        self.dropped: list[object] = []
+        self.loop = Loop(None, ManualClock(), self.host())
+        self.handled: list[Any] = []
+        self.models = [Model(policy) for policy in POLICIES]
+        self.cells = [self.spawn(policy) for policy in POLICIES]
+        self.sent = self.rejected = 0
+        self.expected_handled = 0
+        self.expected_dead: list[object] = []
+        self.expected_dropped: list[object] = []
+
+    def teardown(self) -> None:
+        self.todo.put(None)
+        self.thread.join(120)
+        assert not self.thread.is_alive()
+
+    def work(self) -> None:
+        while (step := self.todo.get()) is not None:
+            try:
+                step()
+                self.done.put("done")
+            except MailboxFull:
+                self.done.put("full")
+            except BaseException as exc:
+                self.done.put(exc)
+
+    def elsewhere(self, step: Callable[[], Any]) -> str | BaseException:
+        """Do `step` on the other thread."""
+        self.todo.put(step)
+        return self.done.get(timeout=120.0)
+
+    def host(self) -> Host:
+        machine = self
+
+        class Letters(Host):
+            def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
+                machine.dead.append(message)
+
+            def dropped(self, cell: Cell, message: object, sender: object, lane: object) -> None:
+                machine.dropped.append(message)
+
+        return Letters()
+
+    def spawn(self, policy: Overflow) -> Cell:
+        lanes: dict[Lane, int] = {lane: room for lane, room in ROOM.items() if lane is not Lane.DATA}
+        mailbox = MailboxConfig(capacity=ROOM[Lane.DATA], overflow=policy, lanes=lanes)
+        cell = self.loop.spawn(list.append, self.handled, mailbox)
+        cell.hold()
+        return cell
+
+    @rule(which=st.integers(0, 2), lane=st.sampled_from(Lane))
+    def offer(self, which: int, lane: Lane) -> None:
+        cell, model = self.cells[which], self.models[which]
+        message = (lane, self.sent + self.rejected)
+        fate = self.elsewhere(lambda: cell.tell(message, lane=lane))
+        brought = model.brought[lane]
+        taken = [entry for entry in model.lanes[lane] + brought if not is_notice(entry)]
+        if model.policy is Overflow.DROP_OLD:
+            brought.append(message)
+            if len(brought) > ROOM[lane]:
+                self.expected_dropped.append(brought.pop(0))
+        elif len(taken) < ROOM[lane]:
+            brought.append(message)
+        elif model.policy is Overflow.DROP_NEW:
+            self.expected_dropped.append(message)
+        else:
+            assert fate == "full"
+            self.rejected += 1
+            return
+        assert fate == "done"
+        self.sent += 1
+
+    @rule(which=st.integers(0, 2), lane=st.sampled_from(Lane))
+    def tell_from_the_loops_own_thread(self, which: int, lane: Lane) -> None:
+        cell, model = self.cells[which], self.models[which]
+        message = (lane, self.sent + self.rejected)
+        # What another thread sent to a mailbox that drops its oldest has no place there yet.
+        promised = [] if model.policy is Overflow.DROP_OLD else model.brought[lane]
+        full = len([entry for entry in model.lanes[lane] + promised if not is_notice(entry)]) >= ROOM[lane]
+        try:
+            cell.tell(message, lane=lane)
+        except MailboxFull:
+            assert full
+            assert model.policy is Overflow.REJECT
+            self.rejected += 1
+            return
+        self.sent += 1
+        if not full:
+            model.lanes[lane].append(message)
+        elif model.policy is Overflow.DROP_OLD:
+            self.push_out(model, lane, message)
+        else:
+            assert model.policy is Overflow.DROP_NEW
+            self.expected_dropped.append(message)
+
+    @rule(which=st.integers(0, 1))
+    def notify(self, which: int) -> None:
+        notice = ("notice", self.sent)
+        assert self.elsewhere(lambda: self.cells[which].notify(notice)) == "done"
+        self.models[which].brought[Lane.DATA].append(notice)
+
+    @rule(which=st.integers(0, 2))
+    def order(self, which: int) -> None:
+        order = ("order", self.sent)
+        assert self.elsewhere(lambda: self.cells[which].order(lambda cell: self.handled.append(order))) == "done"
+        self.models[which].orders.append(order)
+
+    @rule()
+    def take_in(self) -> None:
+        self.loop.run_until_idle()
+        expected_orders = [order for model in self.models for order in model.orders]
+        assert sorted(self.handled) == sorted(expected_orders)  # type: ignore[type-var]
+        self.handled.clear()
+        for model in self.models:
+            model.orders.clear()
+            for lane in Lane:
+                for message in model.brought[lane]:
+                    if len(model.lanes[lane]) >= ROOM[lane] and model.policy is Overflow.DROP_OLD:
+                        self.push_out(model, lane, message)
+                    else:
+                        model.lanes[lane].append(message)
+                model.brought[lane].clear()
+
+    def push_out(self, model: Model, lane: Lane, message: object) -> None:
+        self.expected_dropped.append(model.lanes[lane].pop(0))
+        model.lanes[lane].append(message)
+
+    @rule(which=st.integers(0, 2))
+    def run(self, which: int) -> None:
+        self.take_in()
+        cell, model = self.cells[which], self.models[which]
+        cell.release()
+        self.loop.run_until_idle()
+        cell.hold()
+        for lane in Lane:
+            names = (lane, "notice") if lane is Lane.DATA else (lane,)
+            assert [entry for entry in self.handled if entry[0] in names] == model.lanes[lane]
+            self.expected_handled += len([entry for entry in model.lanes[lane] if not is_notice(entry)])
+            model.lanes[lane].clear()
+        self.handled.clear()
+
+    @rule(which=st.integers(0, 2))
+    def retire(self, which: int) -> None:
+        """What was brought to it becomes dead letters too, when that is taken in."""
+        if self.models[which].orders:
+            self.take_in()
+        self.loop.retire(self.cells[which])
+        model = self.models[which]
+        queued = [entry for lane in Lane for entry in model.lanes[lane] + model.brought[lane]]
+        self.expected_dead += [entry for entry in queued if not is_notice(entry)]
+        self.models[which] = Model(model.policy)
+        self.cells[which] = self.spawn(model.policy)
+
+    @invariant()
+    def told_of_every_message_that_was_dropped_or_died(self) -> None:
+        if not self.loop.has_work():
+            assert sorted(self.dropped) == sorted(self.expected_dropped)  # type: ignore[type-var]
+            assert sorted(self.dead) == sorted(self.expected_dead)  # type: ignore[type-var]
+
+    @invariant()
+    def every_message_is_in_one_column(self) -> None:
+        counts = count_loop(self.loop)
+        assert counts.balanced
+        if not self.loop.has_work():
+            queued = sum(not is_notice(entry) for model in self.models for lane in Lane for entry in model.lanes[lane])
+            assert counts == Ledger(
+                sent=self.sent,
+                handled=self.expected_handled,
+                dead_lettered=len(self.expected_dead),
+                dropped=len(self.expected_dropped),
+                queued=queued,
+                rejected=self.rejected,
+            )
+
+
+def is_notice(entry: Any) -> bool:
+    return bool(entry[0] == "notice")
+
+
+InboundAgainstLists.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestInboundAgainstLists = InboundAgainstLists.TestCase
+
+
+class Thing:
+    """Something that can be followed."""
+
+
+def on_another_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def put_number(intake: Intake, number: int) -> None:
+    intake.put("cell", "lane", number, None)
+
+
+def take(intake: Intake) -> Entry | None:
+    intake.begin()
+    if not intake.has_next():
+        return None
+    entry = intake.first()
+    intake.drop_first()
+    return entry
+
+
+def taken(intake: Intake) -> list[object]:
+    found: list[object] = []
+    while (entry := take(intake)) is not None:
+        found.append(entry[2])
+    return found
+
+
+def test_entries_come_out_in_the_order_they_were_put_in() -> None:
+    intake = Intake()
+    for number in range(5):
+        put_number(intake, number)
+    assert taken(intake) == [0, 1, 2, 3, 4]
+
+
+def test_an_entry_comes_out_with_all_its_parts() -> None:
+    intake = Intake()
+    parts = (Thing(), Thing(), Thing(), Thing())
+    intake.put(*parts)
+    assert take(intake) == parts
+
+
+def test_an_empty_one_has_nothing_to_take_and_nothing_waiting() -> None:
+    intake = Intake()
+    assert not intake.waiting()
+    assert take(intake) is None
+    put_number(intake, 1)
+    assert intake.waiting()
+    take(intake)
+    assert not intake.waiting()
+    assert take(intake) is None
+
+
+def test_entries_can_be_looked_at_and_stay() -> None:
+    intake = Intake()
+    for number in range(3):
+        put_number(intake, number)
+    assert [entry[2] for entry in intake] == [0, 1, 2]
+    assert taken(intake) == [0, 1, 2]
+
+
+def test_the_first_can_be_dropped_when_it_is_done_with() -> None:
+    intake = Intake()
+    for number in range(3):
+        put_number(intake, number)
+    intake.drop_first()
+    assert taken(intake) == [1, 2]
+
+
+def test_what_is_put_in_after_all_was_taken_comes_out_too() -> None:
+    intake = Intake()
+    for round_number in range(3):
+        put_number(intake, round_number)
+        assert taken(intake) == [round_number]
+
+
+def test_each_thread_finds_its_own_order_kept_and_nothing_is_lost() -> None:
+    intake = Intake()
+    threads, each = 8, 2000
+    begin = threading.Barrier(threads + 1)
+
+    def bring(thread: int) -> None:
+        begin.wait()
+        for number in range(each):
+            intake.put(thread, None, number, None)
+
+    bringers = [threading.Thread(target=bring, args=(thread,)) for thread in range(threads)]
+    for bringer in bringers:
+        bringer.start()
+    begin.wait()
+    found: dict[int, list[int]] = {thread: [] for thread in range(threads)}
+    while sum(map(len, found.values())) < threads * each:
+        entry = take(intake)
+        if entry is not None:
+            found[entry[0]].append(entry[2])
+    for bringer in bringers:
+        bringer.join()
+    assert found == {thread: list(range(each)) for thread in range(threads)}
+    assert not intake.waiting()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_taken_or_dropped_is_kept_alive_no_longer(part: int) -> None:
+    intake = Intake()
+    for leave in (take, Intake.drop_first):
+        thing = Thing()
+        alive = weakref.ref(thing)
+        parts: list[object] = [None] * 4
+        parts[part] = thing
+        intake.put(*parts)
+        del thing, parts
+        assert alive() is not None
+        leave(intake)
+        gc.collect()
+        assert alive() is None
+
+
+@pytest.mark.parametrize("bringer_drops_last", [False, True])
+@pytest.mark.parametrize("leave", [take, Intake.drop_first], ids=["take", "drop_first"])
+@pytest.mark.parametrize("owner_takes", [False, True])
+def test_references_that_change_threads_are_counted_exactly(
+    owner_takes: bool, leave: Callable[[Intake], object], bringer_drops_last: bool
+) -> None:
+    intake, things = Intake(), [Thing() for _ in range(4)]
+    before = [sys.getrefcount(thing) for thing in things]
+    rounds = 200
+
+    def bring() -> None:
+        for _ in range(rounds):
+            intake.put(*things)
+
+    def drop() -> None:
+        for _ in range(rounds):
+            leave(intake)
+
+    for work, is_elsewhere in ((bring, owner_takes), (drop, not owner_takes)):
+        if is_elsewhere:
+            on_another_thread(work)
+        else:
+            work()
+    assert [sys.getrefcount(thing) for thing in things] == before
+    alive = [weakref.ref(thing) for thing in things]
+    intake.put(*things)
+    if bringer_drops_last:
+        on_another_thread(partial(leave, intake))
+        things.clear()
+    else:
+        things.clear()
+        on_another_thread(partial(leave, intake))
+    gc.collect()
+    assert [one() for one in alive] == [None] * 4
+
+
+def test_what_is_in_it_goes_when_it_goes() -> None:
+    intake, thing = Intake(), Thing()
+    alive = weakref.ref(thing)
+    intake.put(thing, thing, thing, thing)
+    del intake, thing
+    gc.collect()
+    assert alive() is None
+
+
+def test_the_garbage_collector_sees_a_ring_that_leads_through_it() -> None:
+    intake, thing = Intake(), Thing()
+    alive = weakref.ref(thing)
+    thing.holds = intake  # type: ignore[attr-defined]
+    intake.put(None, None, thing, None)
+    del intake, thing
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_comes_after_the_beginning_waits_for_the_next_time() -> None:
+    intake = Intake()
+    put_number(intake, 1)
+    put_number(intake, 2)
+    intake.begin()
+    seen: list[object] = []
+    while intake.has_next():
+        seen.append(next(iter(intake))[2])
+        put_number(intake, 3)
+        intake.drop_first()
+    assert seen == [1, 2]
+    assert taken(intake) == [3, 3]

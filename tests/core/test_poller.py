@@ -1,29 +1,36 @@
-"""A loop inside asyncio: attached and detached, one tick at a time, on a thread that may change."""
+"""A loop inside asyncio: attached and detached, one tick at a time, and the descriptors that it watches."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
+from greenroom._core.scheduler import poller as polling
 from greenroom._core.scheduler.accounting import count_loop
+from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom.errors import AlreadyAttached, LoopStopped, WrongThread
+from greenroom.errors import AlreadyAttached, LoopStopped, TooManyWatches, WatchError, WrongThread
 from tests.core.props import ONE_AT_A_TIME, take_down
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
 
+
 # Attaching and detaching
-
-
 def test_what_was_told_before_attaching_is_handled_after(run: Run) -> None:
     async def main() -> None:
         loop, said = Loop(), list[object]()
@@ -173,8 +180,6 @@ def test_a_failing_tick_does_not_stop_the_ticks(run: Run) -> None:
 
 
 # The thread is shared with asyncio
-
-
 def test_asyncio_has_its_turn_between_any_two_ticks(run: Run) -> None:
     async def main(stage: Stage) -> None:
         handled = 0
@@ -218,8 +223,6 @@ async def test_sockets_are_served_under_a_flood_of_messages(
 
 
 # Threads
-
-
 def test_the_loop_belongs_to_the_thread_that_attaches_it(run: Run, threads: Threads) -> None:
     loop, handled_by = Loop(), list[int]()
     cell = loop.spawn(lambda _, message: handled_by.append(threading.get_ident()))
@@ -326,3 +329,329 @@ async def test_nothing_that_threads_send_around_a_detach_is_lost(
         # What the mailbox still held and what comes too late are dead letters on two threads, in either order.
         unheard = sorted(n for who, n in dead if who == number)
         assert heard + unheard == list(range(each))
+
+
+async def test_readiness_becomes_messages_until_unwatched(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:  # J12
+    ours, theirs = pair
+    got: asyncio.Queue[object] = asyncio.Queue()
+    cell = stage.spawn(lambda _, message: got.put_nowait(message))
+    fd = ours.fileno()
+    stage.poller.watch(fd, READ, lambda events: cell.tell(ours.recv(100)))
+    for data in (b"one", b"two"):
+        theirs.send(data)
+        assert await got.get() == data
+    assert stage.poller.unwatch(fd) is True
+    assert stage.poller.unwatch(fd) is False
+    theirs.send(b"three")
+
+    def on_writable(events: int) -> None:
+        assert events == WRITE
+        stage.poller.unwatch(fd)
+        cell.tell("writable")
+
+    stage.poller.watch(fd, WRITE, on_writable)
+    assert await got.get() == "writable"
+    assert got.empty()
+    assert ours.recv(100) == b"three"
+
+
+async def test_one_fd_can_be_watched_both_ways_but_only_once(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    readable, writable = asyncio.Event(), asyncio.Event()
+
+    def ready(events: int) -> None:
+        if events & READ:
+            readable.set()
+        if events & WRITE:
+            writable.set()
+
+    stage.poller.watch(ours.fileno(), READ | WRITE, ready)
+    with pytest.raises(WatchError, match="unwatch it first") as caught:
+        stage.poller.watch(ours.fileno(), READ, print)
+    assert (caught.value.fd, caught.value.code) == (ours.fileno(), "watch")
+    await writable.wait()
+    assert not readable.is_set()
+    theirs.send(b"x")
+    await readable.wait()
+    stage.poller.unwatch(ours.fileno())
+
+
+@pytest.mark.config(limits=Limits(max_io_watches=1))
+async def test_no_more_fds_are_watched_than_the_limit_allows(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:  # J1
+    ours, theirs = (end.fileno() for end in pair)
+    with pytest.raises(WatchError):
+        stage.poller.watch(-1, READ, print)  # a refused one takes up no room
+    stage.poller.watch(ours, READ, print)
+    with pytest.raises(TooManyWatches) as caught:
+        stage.poller.watch(theirs, READ, print)
+    assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
+    stage.poller.unwatch(ours)
+    stage.poller.watch(theirs, READ, print)
+
+
+@pytest.mark.parametrize("kind", ["negative", "closed", "a file"])
+@pytest.mark.parametrize("way", ["readable", "writable", "both"])
+def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
+    run: Run, tmp_path: Path, kind: str, way: str
+) -> None:  # J12
+    (tmp_path / "file").touch()
+    file = os.open(tmp_path / "file", os.O_RDONLY)
+
+    async def main(stage: Stage) -> None:
+        closed = os.dup(file)  # only now, or the event loop itself would get the number again
+        os.close(closed)
+        fd = {"negative": -1, "closed": closed, "a file": file}[kind]
+        events = {"readable": READ, "writable": WRITE, "both": READ | WRITE}[way]
+        for _ in range(2):  # the second time as well: nothing of the first is left
+            with pytest.raises(WatchError) as caught:
+                stage.poller.watch(fd, events, print)
+            assert caught.value.fd == fd
+        assert stage.poller.unwatch(fd) is False
+        said: list[object] = []
+        stage.spawn(take_down, said).tell("the loop goes on")
+        await stage.poller.idle()
+        assert said == ["the loop goes on"]
+
+    try:
+        run(main)
+    finally:
+        os.close(file)
+
+
+async def test_a_watched_fd_may_be_closed_and_its_number_watched_again(stage: Stage) -> None:
+    woken = asyncio.Event()
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    stage.poller.watch(fd, WRITE, lambda events: woken.set())
+    await woken.wait()
+    woken.clear()
+    ours.close()
+    theirs.close()
+    await stage.settled()
+    assert stage.poller.unwatch(fd) is True
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert fd in (ours.fileno(), theirs.fileno())
+        reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
+        stage.poller.watch(fd, READ, lambda events: woken.set())
+        writer.send(b"x")
+        await woken.wait()
+        stage.poller.unwatch(reader.fileno())
+
+
+async def test_a_paused_fd_is_not_heard_of_until_it_is_resumed(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    fd = ours.fileno()
+    heard: asyncio.Queue[int] = asyncio.Queue()
+
+    def ready(events: int) -> None:
+        stage.poller.pause(fd)
+        heard.put_nowait(events)
+
+    stage.poller.watch(fd, READ, ready)
+    theirs.send(b"x")
+    assert await heard.get() == READ
+    await stage.settled()
+    assert heard.empty()
+    with pytest.raises(WatchError, match="unwatch it first"):
+        stage.poller.watch(fd, READ, print)  # paused is watched
+    assert stage.poller.resume(fd) is True
+    assert await heard.get() == READ
+    assert stage.poller.unwatch(fd) is True
+    assert stage.poller.resume(fd) is False
+
+
+async def test_a_paused_fd_that_was_closed_is_not_resumed_even_if_its_number_is_back(stage: Stage) -> None:
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    stage.poller.watch(fd, READ, print)
+    stage.poller.pause(fd)
+    ours.close()
+    again, other = socket.socketpair()
+    with theirs, again, other:
+        assert again.fileno() == fd
+        assert stage.poller.resume(fd) is False
+        stage.poller.watch(fd, READ, print)
+        # And of one that is not paused, the number is free as well.
+        again.close()
+        third, fourth = socket.socketpair()
+        with third, fourth:
+            assert third.fileno() == fd
+            stage.poller.watch(fd, READ, print)
+            assert stage.poller.unwatch(fd) is True
+
+
+CLOSES_AT_ONCE = """
+import asyncio, os, socket, sys
+from greenroom._core.scheduler.loop import Loop
+from greenroom._core.scheduler.poller import Poller
+
+async def main():
+    poller = Poller(Loop())
+    poller.attach()
+    ours, theirs = socket.socketpair()
+    fd = ours.fileno()
+    poller.watch(fd, 1, print)
+    ours.close()
+    theirs.close()
+    await asyncio.to_thread(int)  # the loop looks at its fds
+    assert poller.unwatch(fd)
+    poller.detach()
+    print("alive")
+
+if sys.argv[1] == "uvloop":
+    from uvloop import new_event_loop
+else:
+    from asyncio import new_event_loop
+with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    runner.run(main())
+"""
+
+
+def test_an_fd_closed_right_after_it_was_watched_does_not_crash_the_loop(run: Run) -> None:  # J12
+    # In a process of its own, as it is the process that a crash ends.
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSES_AT_ONCE, run.backend], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+def test_detaching_unwatches_everything(run: Run, pair: tuple[socket.socket, socket.socket]) -> None:
+    async def main(stage: Stage) -> None:
+        fds = [end.fileno() for end in pair]
+        for fd in fds:
+            stage.poller.watch(fd, READ, lambda events: run.raised.append({"message": "watched still"}))
+        stage.poller.detach()
+        for end in pair:
+            end.send(b"x")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with pytest.raises(LoopStopped):
+            stage.poller.watch(fds[0], READ, print)
+
+    run(main)
+
+
+async def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
+    stage: Stage, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    woken = asyncio.Event()
+    cell = stage.spawn(take_down, [])
+
+    def on_readable(events: int) -> None:
+        cell.tell(ours.recv(100))
+        woken.set()
+
+    stage.poller.watch(ours.fileno(), READ, on_readable)
+    stage.loop.retire(cell)
+    theirs.send(b"late")
+    await woken.wait()
+    assert [letter.message for letter in stage.script.dead_letters] == [b"late"]
+    assert count_loop(stage.loop).dead_lettered == 1
+
+
+STEP = 0.001
+INTERVAL = 0.005
+MESSAGES = 100
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class HandClock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        """The time."""
+        return self.time
+
+
+class Handed:
+    """Counts how often the GIL was given up for long enough."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.times = 0
+        monkeypatch.setattr(polling, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        """Called instead of `time.sleep`."""
+        assert 0.0 < seconds < INTERVAL
+        self.times += 1
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handed]:
+    """With the switch interval that interpreters start with."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(INTERVAL)
+    yield Handed(monkeypatch)
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def other() -> Iterator[threading.Thread]:
+    """Another thread."""
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    yield thread
+    end.set()
+    thread.join()
+
+
+async def play(clock: HandClock, rests: bool) -> None:
+    """A hundred messages; with a sleep after each, or none."""
+    loop = Loop(clock=clock)
+    poller = Poller(loop)
+    poller.attach()
+
+    def handle(left: list[int], message: Any) -> None:
+        clock.time += STEP
+        left[0] -= 1
+        if left[0] and not rests:
+            cell.tell(message)
+
+    left = [MESSAGES]
+    cell = loop.spawn(handle, left)
+    cell.tell("go on")
+    await poller.idle()
+    while left[0]:
+        cell.tell("go on")
+        await poller.idle()
+    poller.detach()
+
+
+@pytest.mark.skipif(not HAS_GIL, reason="there is no GIL")
+@pytest.mark.usefixtures("other")
+def test_a_busy_loop_gives_it_up_once_in_each_switch_interval(run: Run, handed: Handed) -> None:
+    run.bare(lambda: play(HandClock(), rests=False))
+    assert 10 <= handed.times <= 20  # ticks of two or three milliseconds, so once in six or seven
+
+
+@pytest.mark.usefixtures("other")
+def test_one_that_sleeps_again_and_again_need_not(run: Run, handed: Handed) -> None:
+    run.bare(lambda: play(HandClock(), rests=True))
+    assert handed.times == 0
+
+
+def test_nor_does_one_without_other_threads(run: Run, handed: Handed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "active_count", lambda: 1)  # the test runner has some
+    run.bare(lambda: play(HandClock(), rests=False))
+    assert handed.times == 0
+
+
+@pytest.mark.skipif(HAS_GIL, reason="there is a GIL")
+@pytest.mark.usefixtures("other")
+def test_nor_does_any_where_there_is_no_gil(run: Run, handed: Handed) -> None:
+    run.bare(lambda: play(HandClock(), rests=False))
+    assert handed.times == 0

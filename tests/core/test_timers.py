@@ -1,19 +1,50 @@
-"""Timers: when ticks come, in which order, and which delays are none."""
+"""Timers: when ticks come, in which order, which delays are none, and how timers end."""
 
+import gc
 import math
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
 from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.scheduler.loop import Loop
+from greenroom._core.timing.timers import Timer
 from greenroom.clock import ManualClock
-from greenroom.errors import InvalidDelay, TooManyTimers
+from greenroom.errors import InvalidDelay, LoopStopped, TooManyTimers
 from greenroom.lanes import MailboxConfig, Overflow
-from tests.core.clockwork import Stage
 from tests.core.hosts import Letters
+
+
+class Stage:
+    """A loop on a clock moved by hand, and a cell that remembers each message with the time it was handled."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.clock = ManualClock()
+        self.letters = Letters()
+        self.loop = Loop(limits, self.clock, self.letters)
+        self.log: list[tuple[float, object]] = []
+        self.on_tick: Callable[[object], object] | None = None
+        self.cell = self.loop.spawn(Stage.handle, self)
+
+    def handle(self, message: object) -> None:
+        self.log.append((self.clock.now(), message))
+        if self.on_tick is not None:
+            self.on_tick(message)
+
+    def move_to(self, moment: float) -> None:
+        self.clock.step(moment)
+        self.loop.run_until_idle()
+
+    @property
+    def messages(self) -> list[object]:
+        return [message for _, message in self.log]
 
 
 def sender_in_hand(loop: Loop) -> object:
@@ -27,8 +58,6 @@ def stage() -> Stage:
 
 
 # J11
-
-
 def test_a_one_shot_comes_once_at_its_deadline_and_not_before(stage: Stage) -> None:
     timer = stage.loop.start_timer(2.0, stage.cell, "ring")
     stage.move_to(1.999)
@@ -177,8 +206,6 @@ def test_a_periodic_timer_goes_on_after_a_tick_was_dropped(stage: Stage, policy:
 
 
 # Order
-
-
 def test_equal_deadlines_come_in_the_order_they_were_started(stage: Stage) -> None:
     stage.loop.start_timer(5.0, stage.cell, "late")
     for number in range(50):
@@ -222,8 +249,6 @@ def test_a_shorter_delay_started_later_comes_first(stage: Stage) -> None:
 
 
 # Limits and errors
-
-
 def test_one_timer_more_than_the_limit_is_an_error_and_a_cancelled_one_makes_room() -> None:
     stage = Stage(Limits(max_timers=3))
     timers = [stage.loop.start_timer(1.0, stage.cell, number) for number in range(3)]
@@ -295,8 +320,6 @@ def test_an_interval_too_short_to_keep_up_with_breaks_nothing(stage: Stage, inte
 
 
 # -- calls of functions
-
-
 def test_a_scheduled_call_comes_at_its_moment_unless_it_is_cancelled(stage: Stage) -> None:
     called: list[str] = []
     stage.loop.call_later(2.0, lambda: called.append("late"))
@@ -326,3 +349,293 @@ def test_a_scheduled_call_wakes_a_loop_that_sleeps(stage: Stage) -> None:
     stage.loop.runq.asleep = True
     stage.loop.call_later(1.0, lambda: None)
     assert woken == [True]
+
+
+# Cancelling
+def test_a_cancelled_timer_never_comes_and_says_once_that_it_was_cancelled(stage: Stage) -> None:
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
+    assert timer.cancel() is True
+    assert timer.cancel() is False
+    assert timer.active is False
+    stage.move_to(10.0)
+    assert stage.log == []
+    assert count_loop(stage.loop).sent == 0
+
+
+def test_cancel_after_the_last_tick_says_false(stage: Stage) -> None:
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring")
+    stage.move_to(1.0)
+    assert timer.cancel() is False
+
+
+@pytest.mark.parametrize("interval", [0.0, 1.0])
+def test_a_tick_already_queued_is_not_delivered_once_cancelled_and_counts_as_dropped(
+    stage: Stage, interval: float
+) -> None:
+    stage.cell.hold()
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=interval)
+    stage.move_to(1.0)
+    assert stage.cell.queued() == 1
+    assert timer.cancel() is True
+    stage.cell.tell("after it")
+    stage.cell.release()
+    stage.move_to(5.0)
+    assert stage.messages == ["after it"]
+    counts = count_loop(stage.loop)
+    assert (counts.sent, counts.handled, counts.dropped, counts.balanced) == (2, 1, 1, True)
+
+
+def test_a_cancelled_tick_that_is_still_queued_when_its_target_ends_is_dropped_not_a_dead_letter(stage: Stage) -> None:
+    stage.cell.hold()
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring")
+    stage.move_to(1.0)
+    timer.cancel()
+    stage.loop.retire(stage.cell)
+    counts = count_loop(stage.loop)
+    assert (counts.dropped, counts.dead_lettered, stage.letters.dead) == (1, 0, [])
+
+
+def test_a_handler_may_cancel_the_timer_whose_tick_it_handles(stage: Stage) -> None:
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
+    stage.on_tick = lambda _: timer.cancel()
+    stage.move_to(1.0)
+    stage.move_to(10.0)
+    assert (stage.messages, timer.active, stage.loop.timers.count) == (["ring"], False, 0)
+    assert count_loop(stage.loop).handled == 1
+
+
+def test_a_handler_may_cancel_a_tick_queued_right_behind_its_own(stage: Stage) -> None:
+    timers = [stage.loop.start_timer(1.0, stage.cell, number) for number in range(3)]
+    stage.on_tick = lambda message: timers[1].cancel()
+    stage.move_to(1.0)
+    assert stage.messages == [0, 2]
+
+
+def test_mass_cancellation_leaves_nothing_behind(stage: Stage) -> None:
+    class Message:
+        pass
+
+    gc.collect()
+    alive_before = sum(type(thing) is Timer for thing in gc.get_objects())
+    messages = [Message() for _ in range(5000)]
+    timers = [
+        stage.loop.start_timer(1.0 + number % 700 / 64, stage.cell, message) for number, message in enumerate(messages)
+    ]
+    ghosts = [weakref.ref(message) for message in messages]
+    messages.clear()
+    assert stage.loop.timers.count == 5000
+    assert all(timer.cancel() for timer in timers[::2] + timers[1::2])
+    gc.collect()
+    assert [ghost for ghost in ghosts if ghost() is not None] == []  # though the timers are still held
+    assert (stage.loop.timers.count, stage.loop.timers.next_deadline()) == (0, None)
+    timers.clear()
+    gc.collect()
+    assert sum(type(thing) is Timer for thing in gc.get_objects()) == alive_before
+
+
+# Owners
+def test_all_timers_of_an_owner_end_with_it(stage: Stage) -> None:
+    owner = stage.loop.spawn(Stage.handle, stage)
+    timers = [
+        stage.loop.start_timer(1.0 + number, stage.cell, number, number % 3, fixed_rate=number % 2 == 0, owner=owner)
+        for number in range(20)
+    ]
+    for timer in timers[5:8]:
+        timer.cancel()
+    spared = stage.loop.start_timer(3.0, stage.cell, "spared", owner=stage.cell)
+    stage.loop.retire(owner)
+    assert [timer.active for timer in timers] == [False] * 20
+    assert spared.active
+    assert stage.loop.timers.count == 1
+    stage.move_to(100.0)
+    assert stage.messages == ["spared"]
+
+
+def test_a_tick_queued_elsewhere_is_not_delivered_once_its_owner_ended(stage: Stage) -> None:
+    owner = stage.loop.spawn(Stage.handle, stage)
+    stage.cell.hold()
+    stage.loop.start_timer(1.0, stage.cell, "ring", owner=owner)
+    stage.move_to(1.0)
+    stage.loop.retire(owner)
+    stage.cell.release()
+    stage.loop.run_until_idle()
+    assert stage.log == []
+    assert count_loop(stage.loop).dropped == 1
+
+
+def test_a_timer_without_owner_whose_target_ended_becomes_one_dead_letter(stage: Stage) -> None:
+    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
+    stage.loop.retire(stage.cell)
+    stage.move_to(5.0)
+    stage.move_to(50.0)
+    assert stage.letters.dead == ["ring"]
+    assert (timer.active, stage.loop.timers.count, count_loop(stage.loop).balanced) == (False, 0, True)
+
+
+def test_no_tick_reaches_the_next_tenant_of_a_slot(stage: Stage) -> None:
+    heard: list[object] = []
+    stage.loop.start_timer(1.0, stage.cell, "owned", owner=stage.cell)
+    stage.loop.start_timer(1.0, stage.cell, "unowned")
+    stage.loop.retire(stage.cell)
+    stage.loop.spawn(lambda _, message: heard.append(message))
+    stage.move_to(2.0)
+    assert (heard, stage.log) == ([], [])
+
+
+def test_closing_the_loop_ends_every_timer_and_starts_no_other(stage: Stage) -> None:
+    timers = [stage.loop.start_timer(number / 100, stage.cell, number, interval=1.0) for number in range(300)]
+    stage.cell.hold()
+    stage.move_to(1.0)  # some are queued, some pending
+    stage.loop.close()
+    assert not any(timer.active for timer in timers)
+    assert stage.loop.timers.count == 0
+    with pytest.raises(LoopStopped):
+        stage.loop.start_timer(1.0, stage.cell, "too late")
+
+
+class Pending:
+    """What the model knows of one timer."""
+
+    def __init__(self, name: int, deadline: float, interval: float, fixed_rate: bool, place: int, owner: int) -> None:
+        self.name = name
+        self.deadline = deadline
+        self.interval = interval
+        self.fixed_rate = fixed_rate
+        self.place = place  # in the order of starting
+        self.owner = owner
+        self.queued = False
+        self.skipped = 0
+        self.over = False
+
+
+class TimersAgainstASortedList(RuleBasedStateMachine):
+    """All times are multiples of 1/512 s, except that fixed-rate ones are never due exactly when the clock stops."""
+
+    running = Bundle("running")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.loop = Loop(None, self.clock)
+        self.handled: list[object] = []
+        self.cell = self.loop.spawn(list.append, self.handled)
+        self.owners = [self.loop.spawn(list.append, self.handled) for _ in range(2)]
+        self.model: list[Pending] = []
+        self.queue: list[Pending] = []
+        self.expected: list[object] = []
+        self.dropped = 0
+        self.held = False
+        self.places = 0
+
+    def place(self) -> int:
+        self.places += 1
+        return self.places
+
+    @rule(
+        target=running,
+        delay=st.integers(0, 40),
+        interval=st.sampled_from([0, 0, 0, 1, 3, 64]),
+        fixed_rate=st.booleans(),
+        owner=st.integers(0, 2),
+    )
+    def start(self, delay: int, interval: int, fixed_rate: bool, owner: int) -> tuple[Timer, Pending]:
+        seconds = delay / 512 + (1 / 4096 if fixed_rate else 0.0)
+        name = self.place()
+        timer = self.loop.start_timer(
+            seconds, self.cell, name, interval / 512, fixed_rate, self.owners[owner] if owner < 2 else None
+        )
+        pending = Pending(name, self.clock.now() + seconds, interval / 512, fixed_rate, name, owner)
+        self.model.append(pending)
+        return timer, pending
+
+    @rule(handle=consumes(running))
+    def cancel(self, handle: tuple[Timer, Pending]) -> None:
+        timer, pending = handle
+        assert timer.skipped == pending.skipped
+        assert timer.cancel() is not pending.over
+        pending.over = True
+
+    @rule(owner=st.integers(0, 1))
+    def end_owner(self, owner: int) -> None:
+        self.loop.retire(self.owners[owner])
+        self.owners[owner] = self.loop.spawn(list.append, self.handled)
+        for pending in self.model:
+            if pending.owner == owner:
+                pending.over = True
+
+    @precondition(lambda self: not self.held)
+    @rule()
+    def hold(self) -> None:
+        self.cell.hold()
+        self.held = True
+
+    @precondition(lambda self: self.held)
+    @rule()
+    def release(self) -> None:
+        self.cell.release()
+        self.held = False
+        self.loop.run_until_idle()
+        self.settle()
+
+    @rule(steps=st.integers(0, 60))
+    def move(self, steps: int) -> None:
+        self.clock.step(self.clock.now() + steps / 512)
+        self.loop.run_until_idle()
+        self.settle()
+
+    def settle(self) -> None:
+        """What the loop should do until nothing is due: queue by deadline and place, handle in that order."""
+        now = self.clock.now()
+        while True:
+            self.model = [pending for pending in self.model if not pending.over]
+            due = [pending for pending in self.model if not pending.queued and pending.deadline <= now]
+            for pending in sorted(due, key=lambda pending: (pending.deadline, pending.place)):
+                pending.queued = True
+                self.queue.append(pending)
+            if self.held or not self.queue:
+                return
+            queue, self.queue = self.queue, []
+            for pending in queue:
+                self.handle(pending, now)
+
+    def handle(self, pending: Pending, now: float) -> None:
+        if pending.over:
+            self.dropped += 1
+            return
+        self.expected.append(pending.name)
+        pending.queued = False
+        pending.place = self.place()
+        if pending.interval == 0:
+            pending.over = True
+        elif pending.fixed_rate:
+            pending.deadline += pending.interval
+            while pending.deadline < now:
+                pending.deadline += pending.interval
+                pending.skipped += 1
+        else:
+            pending.deadline = now + pending.interval
+
+    @invariant()
+    def the_same_ticks_in_the_same_order(self) -> None:
+        assert self.handled == self.expected
+
+    @invariant()
+    def the_same_number_is_pending(self) -> None:
+        waiting = [pending.deadline for pending in self.model if not pending.over and not pending.queued]
+        assert self.loop.timers.count == len(waiting)
+        earliest = self.loop.timers.next_deadline()
+        if waiting:
+            assert earliest is not None
+            assert earliest <= min(waiting)
+        else:
+            assert earliest is None
+
+    @invariant()
+    def every_tick_is_accounted_for(self) -> None:
+        counts = count_loop(self.loop)
+        assert counts.balanced
+        assert (counts.handled, counts.dropped) == (len(self.expected), self.dropped)
+
+
+TimersAgainstASortedList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTimersAgainstASortedList = TimersAgainstASortedList.TestCase

@@ -7,9 +7,13 @@ import inspect
 import io
 import logging
 import os
+import select
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +33,10 @@ from greenroom import (
     Supervisor,
     WhichChildren,
 )
-from greenroom.meta import MetaOptions, MetaProcess
+from greenroom.meta import MetaOptions, MetaProcess, TcpServer
+from greenroom.meta.process.reader import ReaderStopped, Waits
 from greenroom.testing import TestProbe
-from tests.gates import Event
+from tests.gates import Event, turns
 from tests.logs import logged
 from tests.meta.blocked import (
     READERS,
@@ -52,6 +57,7 @@ from tests.meta.blocked import (
     wait_for_an_event,
 )
 from tests.meta.owners import BAD, AsyncOwner, Diary, Ended, Held, Owner, Ref, Scene, noted, pair
+from tests.meta.peers import Peer
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -495,3 +501,143 @@ def test_a_parent_that_is_given_no_time_to_stop_ends_without_complaint(
 
     play(program, stop_timeout=IN_TIME)
     assert [one.getMessage() for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for fd in ends:
+        os.close(fd)
+
+
+def readable(fd: Any, seconds: float | None = None) -> bool:
+    return Waits().wait_for_fd(fd, select.POLLIN, seconds)
+
+
+def test_a_descriptor_is_ready_when_there_is_something_or_the_other_end_is_closed(pipe: tuple[int, int]) -> None:  # E1
+    reading, writing = pipe
+    assert not readable(reading, 0)
+    assert not readable(reading, 0.001)
+    assert not readable(reading, -1)
+    os.write(writing, b"x")
+    assert readable(reading)
+    assert readable(reading, 0)
+    ours, theirs = socket.socketpair()
+    with ours:
+        assert not readable(ours, 0)  # anything that has a `fileno()`
+        theirs.close()
+        assert readable(ours)
+
+
+def test_a_pipe_is_ready_for_writing_when_it_has_room(pipe: tuple[int, int]) -> None:  # E1
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    written = 0
+    while Waits().wait_for_fd(writing, select.POLLOUT, 0):
+        written += os.write(writing, bytes(4096))
+    os.read(reading, written)
+    assert Waits().wait_for_fd(writing, select.POLLOUT, None)
+
+
+def test_a_descriptor_that_is_closed_is_an_error() -> None:  # E1
+    fd = os.open(os.devnull, os.O_RDONLY)
+    os.close(fd)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        readable(fd)
+    with closing(socket.socket()) as sock:
+        sock.close()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            readable(sock)
+
+
+def test_the_end_wakes_all_that_wait_and_all_that_come_later(pipe: tuple[int, int]) -> None:  # E1
+    waits, (reading, _) = Waits(), pipe
+    kinds: list[Callable[[], bool]] = [
+        lambda: waits.wait_for_fd(reading, select.POLLIN, None),
+        lambda: waits.wait_for_fd(reading, select.POLLIN, 600),
+        lambda: waits.wait_for_end(None),
+        lambda: waits.wait_for_end(600),
+    ]
+    barrier = threading.Barrier(2 * len(kinds) + 1)
+
+    def wait(kind: Callable[[], bool]) -> bool:
+        barrier.wait()
+        try:
+            return kind()
+        except ReaderStopped:
+            return True
+
+    with ThreadPoolExecutor(2 * len(kinds)) as pool:
+        ends = [pool.submit(wait, kind) for kind in 2 * kinds]
+        barrier.wait()
+        waits.end()
+        assert all(end.result() for end in ends)
+        waits.end()
+    assert waits.wait_for_end(0)
+    with pytest.raises(ReaderStopped):
+        waits.wait_for_fd(reading, select.POLLIN, 0)
+
+
+def test_without_an_end_nobody_is_woken(pipe: tuple[int, int]) -> None:  # E1
+    waits = Waits()
+    assert not waits.is_used
+    assert not waits.wait_for_end(0)
+    assert waits.is_used
+    os.write(pipe[1], b"x")
+    assert waits.wait_for_fd(pipe[0], select.POLLIN, None)
+    assert not waits.is_over
+
+
+async def owner_without_time(system: ActorSystem) -> Ref:
+    """An actor that its supervisor kills at once when it is to end."""
+    child = ChildSpec("owner", Owner, (TestProbe(system).ref,), shutdown=Shutdown.KILL)
+    boss = system.spawn(Supervisor, Supervisor.spec(children=[child], intensity=None))
+    owner: Ref | None = (await boss.ask(WhichChildren()))[0].ref
+    assert owner is not None
+    return owner
+
+
+def end(ref: Ref, how: str) -> None:
+    if how == "fail":
+        ref.fail(BAD)
+    else:
+        getattr(ref, how)()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "fail"])
+@pytest.mark.parametrize("whose", ["its own", "its parent's"])
+@pytest.mark.parametrize("block", [wait, wait_async])
+async def test_it_terminates_all_the_same(
+    system: ActorSystem, props: Props, block: Any, whose: str, how: str
+) -> None:  # E2
+    meta = blocked(props, block)
+    spawned: list[Alias] = []
+
+    def at_once(ctx: Any) -> None:
+        spawned.append(ctx.spawn_meta(meta))
+        end(spawned[0] if whose == "its own" else ctx.self, how)
+
+    owner = await owner_without_time(system)
+    owner.tell(at_once)
+    while not spawned:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await spawned[0].terminated()
+    assert len(meta.reasons) == 1
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "fail"])
+@pytest.mark.parametrize("later", range(5))
+async def test_a_connection_that_arrives_just_then_is_closed(system: ActorSystem, later: int, how: str) -> None:  # E10
+    """The operating system makes connections before anybody has accepted them."""
+    owner = await owner_without_time(system)
+    server = TcpServer(register=True)
+    alias: Alias = await owner.ask(lambda ctx: ctx.spawn_meta(server))
+    await alias.started()
+    peers = [Peer(socket.create_connection(server.address)) for _ in range(5)]
+    await turns(later)
+    end(owner, how)
+    for peer in peers:
+        await peer.cut_off()
+        peer.sock.close()
+    await alias.terminated()

@@ -23,8 +23,7 @@ from greenroom.pods import (
     TroupeFailed,
 )
 from greenroom.testing import Simulation, assert_ledger_balanced
-from tests.pods.test_error_table import FOREVER, THREADS
-from tests.pods.troupes import Diary, doer, playing, troupe_class
+from tests.pods.troupes import FOREVER, THREADS, Diary, doer, playing, troupe_class
 
 MESSAGES = 1000
 STAYS = 4

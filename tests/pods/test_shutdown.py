@@ -24,9 +24,9 @@ from greenroom.pods import (
     Troupe,
 )
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.test_error_table import THREADS
 from tests.pods.troupes import (
     PATIENCE,
+    THREADS,
     Diary,
     Hold,
     InThread,

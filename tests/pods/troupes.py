@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from greenroom import Actor, Lane, Props, props
 from greenroom.ledger import Ledger
-from greenroom.pods import Pod, PodGone, PodPhase, PodStatus, ServiceHandle, Troupe
+from greenroom.pods import KubeletConfig, Pod, PodGone, PodPhase, PodStatus, ServiceHandle, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
 
 PATIENCE = 120.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""
+FOREVER = KubeletConfig(connect_timeout=3600.0, max_restarts=None)
+THREADS = [
+    pytest.param(ThreadModel.DEDICATED, id="dedicated"),
+    pytest.param(ThreadModel.COOPERATIVE, id="cooperative"),
+]
 
 
 class Diary:

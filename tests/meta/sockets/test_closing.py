@@ -17,23 +17,22 @@ from greenroom.meta import (
     Connected,
     Fixed,
     LengthPrefixed,
+    PeerClosed,
     Received,
     StopListening,
     TcpConnection,
     TcpServer,
     Write,
 )
-from greenroom.testing import TestProbe
+from greenroom.testing import TestProbe, capture_logs
 from tests.gates import Event, turns
-from tests.meta.owners import AsyncOwner, Echo, Ended, Scene, hear, hear_bytes, serve
+from tests.meta.owners import AsyncOwner, Echo, Ended, Scene, emptied, hear, hear_bytes, serve
 from tests.meta.peers import Peer, connect
 
 LARGE = b"0123456789abcdef" * 1_000_000
 
 
 # -- in order
-
-
 async def test_what_was_written_before_a_close_reaches_the_peer(system: ActorSystem) -> None:  # E10
     scene = Scene(system)
     server, _ = await serve(scene)
@@ -137,8 +136,6 @@ async def test_a_peer_that_does_not_read_is_waited_for_no_longer_than_the_connec
 
 
 # -- at once
-
-
 async def test_an_abort_waits_for_nothing(system: ActorSystem) -> None:  # E10
     scene = Scene(system)
     server, _ = await serve(scene, high_water=len(LARGE) * 2)
@@ -193,8 +190,6 @@ async def test_closing_twice_does_no_harm(system: ActorSystem, messages: list[An
 
 
 # -- servers
-
-
 @pytest.mark.parametrize("asked", [True, False])
 async def test_a_server_that_listens_no_more_ends_with_its_last_connection(
     system: ActorSystem, asked: bool
@@ -267,8 +262,6 @@ async def test_a_connection_that_is_stopped_does_not_count_any_more(system: Acto
 
 
 # -- a parent that is killed
-
-
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_parent_that_is_killed_at_any_moment_leaves_nothing_behind(
     system: ActorSystem, seed: int
@@ -317,3 +310,95 @@ def _answer(heard: Any, chance: random.Random) -> bool:
     if isinstance(message, Received) and chance.random() < 0.5:
         message.alias.tell(Write(message.data))
     return True
+
+
+async def test_a_peer_that_writes_no_more_can_still_be_answered(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    server, _ = await serve(scene, half_open=True)
+    with await connect(server.address, receive_buffer=131_072) as peer:
+        alias = (await hear(scene, Connected)).alias
+        await peer.send(b"question")
+        peer.end()
+        assert await hear_bytes(scene, 8) == b"question"
+        assert await hear(scene, PeerClosed) == PeerClosed(alias)
+        assert alias.is_alive
+        alias.tell(Write(LARGE[:300_000]))
+        alias.tell(Close())
+        assert await peer.rest() == LARGE[:300_000]
+    assert await hear(scene, Closed) == Closed(alias, "closed")
+
+
+async def test_without_half_open_a_peer_that_writes_no_more_is_gone(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    server, _ = await serve(scene)
+    with await connect(server.address) as peer:
+        alias = (await hear(scene, Connected)).alias
+        await alias.ask(Write(b"written"))
+        peer.end()
+        assert await peer.rest() == b"written"
+    assert await hear(scene, Closed) == Closed(alias, "eof")
+
+
+@pytest.mark.parametrize("half_open", [True, False])
+async def test_an_owner_that_writes_no_more_still_receives(system: ActorSystem, half_open: bool) -> None:  # E10
+    scene = Scene(system)
+    server, _ = await serve(scene, half_open=half_open)
+    with await connect(server.address) as peer:
+        alias = (await hear(scene, Connected)).alias
+        alias.tell(Write(b"last words"))
+        alias.tell(CloseWrite())
+        assert await peer.rest() == b"last words"
+        await peer.send(b"answer")
+        assert await hear_bytes(scene, 6) == b"answer"
+        assert alias.is_alive
+    if half_open:
+        await hear(scene, PeerClosed)
+    assert (await hear(scene, Closed)).reason == "eof"
+    await alias.terminated()
+
+
+async def test_a_connection_whose_both_directions_are_closed_is_over(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    server, _ = await serve(scene, half_open=True)
+    with await connect(server.address) as peer:
+        alias = (await hear(scene, Connected)).alias
+        peer.end()
+        await hear(scene, PeerClosed)
+        alias.tell(Write(b"bye"))
+        alias.tell(CloseWrite())
+        assert await peer.rest() == b"bye"
+        await hear(scene, Closed)
+        await alias.terminated()
+
+
+async def test_what_is_written_after_the_end_of_writing_is_a_dead_letter(system: ActorSystem) -> None:  # E10
+    scene = Scene(system)
+    server, _ = await serve(scene)
+    with await connect(server.address) as peer:
+        alias = (await hear(scene, Connected)).alias
+        alias.tell(CloseWrite())
+        alias.tell(Write(b"too late"))
+        assert await peer.rest() == b""
+        await peer.send(b"still there?")
+        assert await hear_bytes(scene, 12) == b"still there?"
+    assert await hear(scene, Closed) == Closed(alias, "eof")
+    assert [letter.message for letter in system.dead_letters.recent()] == [Write(b"too late")]
+
+
+@pytest.mark.parametrize("message", [Close(), CloseWrite()])
+async def test_a_connection_that_is_reset_as_it_is_closed_does_not_fail(
+    system: ActorSystem, message: Any
+) -> None:  # E10
+    scene = Scene(system)
+    server, alias = await serve(scene, half_open=True)
+    peer = await connect(server.address)
+    connection = (await hear(scene, Connected)).alias
+    with capture_logs() as logs:
+        peer.send_some(b"unread")
+        peer.reset()  # and the connection has had no turn yet to see any of this
+        connection.tell(message)
+        while isinstance(heard := await scene.heard(), Received):
+            pass
+        assert isinstance(heard, Closed)
+        await emptied(alias)
+    assert [line for line in logs.records if line.levelname == "ERROR"] == []

@@ -1,4 +1,4 @@
-"""One actor for each connection: made by the server, supervised, and ended with its connection (E10, E12)."""
+"""One actor for each connection: made by the server, or found for one that waits in a `Register` (E10)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Backoff, Behaviors, Context, Supervision
 from greenroom.actor.api.props import props
-from greenroom.meta import Close, Closed, Connected, Lines, Received, StopListening, Write
+from greenroom.meta import (
+    Close,
+    Closed,
+    Connected,
+    Fixed,
+    Lines,
+    Received,
+    Register,
+    StopListening,
+    Write,
+)
 from greenroom.testing import TestProbe, capture_logs
-from tests.meta.owners import Echo, Ended, Reporter, Scene, emptied, serve
+from tests.meta.owners import Echo, Ended, Reporter, Scene, emptied, hear, serve
 from tests.meta.peers import connect
 
 RESTARTS = Supervision(backoff=None, max_restarts=None)
 
 
-async def test_each_connection_has_an_actor_of_its_own(system: ActorSystem) -> None:  # E10, J13
+async def test_each_connection_has_an_actor_of_its_own(system: ActorSystem) -> None:  # E12, E10, J13
     scene, witness = Scene(system), TestProbe(system)
     server, alias = await serve(scene, handler=props(Reporter, witness.ref), framing="lines")
     handlers: set[Any] = set()
@@ -51,7 +61,7 @@ class AsyncEcho(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("handler", [Echo, props(Echo), echo, AsyncEcho, Behaviors.receive(echo)])
-async def test_a_handler_is_whatever_can_be_spawned(system: ActorSystem, handler: Any) -> None:  # E10, J13
+async def test_a_handler_is_whatever_can_be_spawned(system: ActorSystem, handler: Any) -> None:  # E12, E10, J13
     scene = Scene(system)
     server, _ = await serve(scene, handler=handler)
     with await connect(server.address) as peer:
@@ -60,7 +70,7 @@ async def test_a_handler_is_whatever_can_be_spawned(system: ActorSystem, handler
             assert await peer.read(3) == data
 
 
-async def test_a_handler_that_fails_has_its_connection_closed_and_others_go_on(system: ActorSystem) -> None:  # E10
+async def test_a_handler_that_fails_has_its_connection_closed_and_others_go_on(system: ActorSystem) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     server, alias = await serve(scene, handler=props(Reporter, witness.ref), framing="lines")
     with await connect(server.address) as bad, await connect(server.address) as good:
@@ -78,7 +88,7 @@ async def test_a_handler_that_fails_has_its_connection_closed_and_others_go_on(s
         assert await alias.inspect("connections") == {"connections": 1}
 
 
-async def test_a_handler_that_is_restarted_goes_on_with_its_connection(system: ActorSystem) -> None:  # E10
+async def test_a_handler_that_is_restarted_goes_on_with_its_connection(system: ActorSystem) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     options: dict[str, Any] = {"framing": "lines", "supervision": RESTARTS}
     server, _ = await serve(scene, handler=props(Reporter, witness.ref), **options)
@@ -93,7 +103,9 @@ async def test_a_handler_that_is_restarted_goes_on_with_its_connection(system: A
     await handler.terminated()
 
 
-async def test_a_handler_that_is_restarted_too_often_is_stopped_with_its_connection(system: ActorSystem) -> None:  # E10
+async def test_a_handler_that_is_restarted_too_often_is_stopped_with_its_connection(
+    system: ActorSystem,
+) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     limited = Supervision(max_restarts=2, within=1000.0, backoff=Backoff(min=0.0, max=0.0))
     server, alias = await serve(scene, handler=props(Reporter, witness.ref), framing="lines", supervision=limited)
@@ -120,7 +132,9 @@ class BadMaking(BadStart):
 
 
 @pytest.mark.parametrize("handler", [BadStart, BadMaking])
-async def test_a_handler_that_cannot_start_has_its_connection_closed(system: ActorSystem, handler: Any) -> None:  # E10
+async def test_a_handler_that_cannot_start_has_its_connection_closed(
+    system: ActorSystem, handler: Any
+) -> None:  # E12, E10
     scene = Scene(system)
     server, alias = await serve(scene, handler=handler)
     for _ in range(3):
@@ -131,7 +145,7 @@ async def test_a_handler_that_cannot_start_has_its_connection_closed(system: Act
     assert system.actors() == [scene.probe.ref, scene.owner, alias]
 
 
-async def test_a_connection_ends_with_its_handler_and_what_that_wrote_is_sent(system: ActorSystem) -> None:  # E10
+async def test_a_connection_ends_with_its_handler_and_what_that_wrote_is_sent(system: ActorSystem) -> None:  # E12, E10
     class Brief(Actor[Any, Any]):
         def receive(self, message: Any) -> None:
             if isinstance(message, Received):
@@ -146,7 +160,7 @@ async def test_a_connection_ends_with_its_handler_and_what_that_wrote_is_sent(sy
         assert await peer.rest() == b"".join(b"%02d" % number for number in range(50))
 
 
-async def test_a_handler_that_fails_after_it_wrote_has_written(system: ActorSystem) -> None:  # E10
+async def test_a_handler_that_fails_after_it_wrote_has_written(system: ActorSystem) -> None:  # E12, E10
     class LastWords(Actor[Any, Any]):
         def receive(self, message: Any) -> None:
             if isinstance(message, Received):
@@ -160,7 +174,7 @@ async def test_a_handler_that_fails_after_it_wrote_has_written(system: ActorSyst
         assert await peer.rest() == b"an error occurred"
 
 
-async def test_a_handler_handles_what_came_before_the_end(system: ActorSystem) -> None:  # E10
+async def test_a_handler_handles_what_came_before_the_end(system: ActorSystem) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     server, _ = await serve(scene, handler=props(Reporter, witness.ref), framing=Lines())
     with await connect(server.address) as peer:
@@ -174,7 +188,7 @@ async def test_a_handler_handles_what_came_before_the_end(system: ActorSystem) -
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_a_handler_ends_with_its_connection_however_that_ends(system: ActorSystem, how: str) -> None:  # E10
+async def test_a_handler_ends_with_its_connection_however_that_ends(system: ActorSystem, how: str) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     server, _ = await serve(scene, handler=props(Reporter, witness.ref))
     with await connect(server.address) as peer:
@@ -185,7 +199,7 @@ async def test_a_handler_ends_with_its_connection_however_that_ends(system: Acto
         await handler.terminated()
 
 
-async def test_a_handler_closes_its_connection_and_ends(system: ActorSystem) -> None:  # E10
+async def test_a_handler_closes_its_connection_and_ends(system: ActorSystem) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     server, alias = await serve(scene, handler=props(Reporter, witness.ref))
     with await connect(server.address) as peer:
@@ -212,7 +226,7 @@ async def test_a_server_that_ends_ends_its_handlers(system: ActorSystem) -> None
     assert not any(handler.is_alive or up.alias.is_alive for handler, up in told)
 
 
-async def test_a_handler_that_fails_is_logged_once(system: ActorSystem) -> None:  # E10
+async def test_a_handler_that_fails_is_logged_once(system: ActorSystem) -> None:  # E12, E10
     scene, witness = Scene(system), TestProbe(system)
     server, _ = await serve(scene, handler=props(Reporter, witness.ref))
     with capture_logs() as logs, await connect(server.address) as peer:
@@ -238,3 +252,75 @@ async def test_connections_that_are_idle_take_no_thread(system: ActorSystem) -> 
         for peer in peers:
             peer.sock.close()
     assert len(threads) == 1
+
+
+async def test_a_connection_waits_to_be_registered_before_it_reads(system: ActorSystem) -> None:  # E10
+    scene, other = Scene(system), TestProbe(system)
+    server, _ = await serve(scene, register=True, framing=Fixed(1))
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        await peer.send(b"abc")
+        await scene.probe.expect_no(within=0.02)
+        up.alias.tell(Register(other.ref))
+        assert [(await other.expect(Received)).data for _ in range(3)] == [b"a", b"b", b"c"]
+    await other.expect(Closed(up.alias, "eof"))
+    await up.alias.terminated()
+    assert scene.probe.messages == []
+
+
+@pytest.mark.parametrize("register", [True, False])
+async def test_a_connection_ends_with_the_owner_it_was_handed_to(system: ActorSystem, register: bool) -> None:  # E10
+    scene, other = Scene(system), TestProbe(system)
+    server, _ = await serve(scene, register=register)
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        await up.alias.ask(Register(other.ref))
+        await peer.send(b"x")
+        await other.expect(Received(up.alias, b"x"))
+        other.ref.stop()
+        assert await peer.cut_off() == b""
+        await up.alias.terminated()
+
+
+async def test_a_connection_can_be_handed_on_and_back(system: ActorSystem) -> None:  # E10
+    scene, one, two = Scene(system), TestProbe(system), TestProbe(system)
+    server, _ = await serve(scene, framing=Fixed(1))
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        for data, probe in [(b"1", one), (b"2", two), (b"3", one)]:
+            await up.alias.ask(Register(probe.ref))
+            await peer.send(data)
+            await probe.expect(Received(up.alias, data))
+        two.ref.stop()  # it is none of its business any more
+        await two.ref.terminated()
+        await up.alias.ask(Register(scene.owner))
+        one.ref.stop()
+        await one.ref.terminated()
+        await peer.send(b"4")
+        assert await hear(scene, Received) == Received(up.alias, b"4")
+    await hear(scene, Closed)
+
+
+async def test_a_connection_that_is_registered_with_one_who_has_ended_is_closed(system: ActorSystem) -> None:  # E10
+    scene, other = Scene(system), TestProbe(system)
+    other.ref.stop()
+    await other.ref.terminated()
+    server, _ = await serve(scene, register=True)
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        up.alias.tell(Register(other.ref))
+        assert await peer.cut_off() == b""
+        await up.alias.terminated()
+
+
+@pytest.mark.parametrize("abort", [True, False])
+async def test_a_connection_that_waits_to_be_registered_can_be_closed(system: ActorSystem, abort: bool) -> None:  # E10
+    scene = Scene(system)
+    server, alias = await serve(scene, register=True)
+    with await connect(server.address) as peer:
+        up = await hear(scene, Connected)
+        up.alias.tell(Close(abort=abort))
+        assert await peer.cut_off() == b""
+        assert await hear(scene, Closed) == Closed(up.alias, "closed")
+        await up.alias.terminated()
+        assert await alias.inspect("connections") == {"connections": 0}

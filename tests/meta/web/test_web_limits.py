@@ -1,28 +1,30 @@
-"""How much a client may send, and how long it may take (E10, R7). Times go by the system's clock."""
+"""How much a client may send, how long it may take, and that what is to be done is done in turns (R7)."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from greenroom import ActorSystem, ManualClock
 from greenroom.meta import HttpRequest, HttpResponse, Route, WebLimits, WebSocket, tls_server
+from greenroom.meta.web import exchange, websocket
+from greenroom.meta.web.exchange import BodyReader
 from greenroom.testing import TestProbe
 from tests.gates import turns
 from tests.meta.owners import Echo
 from tests.meta.sockets.certificates import Certificates
 from tests.meta.web.browser import connect, fetch, request
-from tests.meta.web.frames import open_socket
+from tests.meta.web.frames import TEXT, frame, open_socket
 from tests.meta.web.stage import Answer, AsyncAnswer, serve
 
 CHUNKED = {"transfer-encoding": "chunked"}
 
 
 # How much
-
-
 @pytest.mark.parametrize("number", [1, 3])
 async def test_no_more_connections_than_allowed(system: ActorSystem, number: int) -> None:  # E10, R7
     actor = system.spawn(Answer, lambda asked: "yes")
@@ -133,7 +135,6 @@ async def test_a_route_has_a_limit_of_its_own(system: ActorSystem) -> None:  # E
 
 
 # How long
-
 NOT_LONG = WebLimits(header_timeout=10.0, body_timeout=20.0, request_timeout=30.0, keep_alive=40.0, write_timeout=50.0)
 
 
@@ -325,3 +326,79 @@ async def test_a_closed_connection_on_which_nobody_reads_does_not_linger_for_eve
         await clock.advance(7.0)
         await stage.until_shown("connections", 0)
         assert len(await peer.cut_off()) < 60_000
+
+
+FEW = pytest.mark.parametrize("few", [1, 2, 7])
+
+
+async def size(asked: HttpRequest) -> str:
+    return str(sum([len(piece) async for piece in asked.body]))
+
+
+@FEW
+@pytest.mark.parametrize("stream", [True, False])
+async def test_requests_with_many_chunks_are_taken_in_turns(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch, few: int, stream: bool
+) -> None:  # R7
+    monkeypatch.setattr(exchange, "AT_ONCE", few)
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer: Any = AsyncAnswer if stream else Answer
+    target = system.spawn(answer, size if stream else lambda asked: str(len(asked.body)))
+    stage = await serve(system, {"POST /": Route(target, stream=stream)})
+    with await connect(stage) as browser:
+        await browser.send(3 * (head + b"2\r\nab\r\n" * 100 + b"0\r\n\r\n"))
+        assert [(await browser.reply()).text for _ in range(3)] == ["200"] * 3
+
+
+@FEW
+@pytest.mark.parametrize("most", [1, 1 << 20])
+async def test_frames_that_come_together_are_taken_in_turns(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch, few: int, most: int
+) -> None:  # R7
+    monkeypatch.setattr(websocket, "AT_ONCE", few)
+    monkeypatch.setattr(websocket, "BYTES_AT_ONCE", most)
+    stage = await serve(system, {"/ws": WebSocket(Echo)})
+    with await open_socket(stage) as peer:
+        await peer.send(b"".join(frame(TEXT, b"%d" % number) for number in range(100)))
+        assert [await peer.message() for _ in range(100)] == [str(number) for number in range(100)]
+        assert await peer.say("and on") == "and on"
+
+
+@pytest.mark.parametrize("more", [b"", b"G", b"Upgrade"])
+async def test_a_client_that_goes_away_is_noticed_whatever_it_has_sent_besides(
+    system: ActorSystem, more: bytes
+) -> None:  # R7
+    waits = asyncio.Event()
+    ended: list[bool] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"first"
+        try:
+            await waits.wait()
+        finally:
+            ended.append(True)
+
+    stage = await serve(system, {"/": system.spawn(Answer, lambda asked: HttpResponse(pieces()))})
+    browser = await connect(stage)
+    upgrade = b"Upgrade: h2c\r\nConnection: Upgrade\r\n" if more == b"Upgrade" else b""
+    await browser.send(b"GET / HTTP/1.1\r\nHost: a\r\n" + upgrade + b"\r\n" + (b"" if upgrade else more))
+    assert (await browser.head()).status == 200
+    assert await browser.chunk() == b"first"
+    browser.reset()
+    await stage.until_shown("connections", 0)
+    assert ended == [True]
+
+
+def test_small_pieces_of_a_body_are_put_together() -> None:  # R7
+    async def program() -> list[bytes]:
+        body = BodyReader(1 << 20, lambda: None)
+        for _ in range(3000):
+            body.feed(b"ab")
+        body.feed(b"c" * 5000)
+        body.feed(b"d")
+        body.finish()
+        return [piece async for piece in body]
+
+    pieces = asyncio.run(program())
+    assert b"".join(pieces) == b"ab" * 3000 + b"c" * 5000 + b"d"
+    assert len(pieces) <= 4

@@ -1,16 +1,121 @@
-"""Cooperative pods share the kubelet's thread: each has its turn, and a send there never blocks it."""
+"""The kubelet: the phases of pods, the cooperative ones on its thread, and its heartbeat."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
 
 from greenroom import Actor, Lane, props
-from greenroom.errors import PodGone, RingFull
-from greenroom.pods import Buffers, Bursts, KubeletConfig, Pod, PodPhase, RestartPolicy, ThreadModel
-from tests.pods.troupes import PATIENCE, Diary, Hold, Phases, doer, fail_with, playing, troupe_class
+from greenroom.errors import ConnectTimeout, GreenroomError, PodGone, RingFull
+from greenroom.pods import (
+    Buffers,
+    Bursts,
+    Heartbeat,
+    KubeletConfig,
+    Pod,
+    PodPhase,
+    PodStatus,
+    RestartPolicy,
+    ThreadModel,
+)
+from greenroom.pods.kubelet.podrecord import can_follow
+from tests.pods.troupes import PATIENCE, Diary, Hold, InThread, Phases, doer, fail_with, finish, playing, troupe_class
+
+PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
+COMPLETED, FAILED = PodPhase.COMPLETED, PodPhase.FAILED
+NEXT = {
+    # It runs; it cannot start; or it is told to stop before it does.
+    PENDING: {RUNNING, COMPLETED, FAILED, TERMINATING},
+    RUNNING: {TERMINATING, COMPLETED, FAILED},
+    TERMINATING: {COMPLETED, FAILED},
+    # A restart; for one that has failed, also the end while it waits for that.
+    COMPLETED: {PENDING},
+    FAILED: {PENDING, TERMINATING},
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(PodPhase, PodPhase)), ids=lambda phase: phase.value)
+def test_a_pod_goes_from_phase_to_phase_as_the_table_says_and_in_no_other_way(
+    before: PodPhase, after: PodPhase
+) -> None:  # K1
+    assert can_follow(before, after) == (after in NEXT[before])
+
+
+def test_there_are_five_phases() -> None:  # K1
+    assert [phase.name for phase in PodPhase] == ["PENDING", "RUNNING", "TERMINATING", "COMPLETED", "FAILED"]
+
+
+@pytest.mark.parametrize(
+    ("status", "over", "words"),
+    [
+        (PodStatus(PENDING), False, "pending"),
+        (PodStatus(RUNNING, restarts=2), False, "running"),
+        (PodStatus(TERMINATING), False, "terminating"),
+        (PodStatus(COMPLETED), True, "completed"),
+        (PodStatus(FAILED, ValueError("bad")), True, "failed: ValueError: bad"),
+        (PodStatus(FAILED, KeyError()), True, "failed: KeyError"),
+    ],
+    ids=str,
+)
+def test_a_status_says_in_words_where_the_pod_is(status: PodStatus, over: bool, words: str) -> None:  # K1
+    assert (status.is_over, str(status)) == (over, words)
+
+
+def test_a_status_cannot_be_changed() -> None:  # K1
+    status = PodStatus(RUNNING)
+    with pytest.raises((AttributeError, GreenroomError)):
+        status.phase = FAILED
+    assert status == PodStatus(RUNNING)
+    assert status != PodStatus(FAILED)
+
+
+EVERY_LIFE = [
+    pytest.param(ThreadModel.DEDICATED, id="dedicated"),
+    pytest.param(ThreadModel.COOPERATIVE, id="cooperative"),
+]
+
+
+@pytest.mark.parametrize("thread", EVERY_LIFE)
+def test_observers_see_every_phase_of_a_pod_that_fails_and_ends(thread: ThreadModel) -> None:  # K1
+    diary = Diary()
+    troupe = troupe_class(
+        worker=Pod(doer(diary), thread=thread, restart=RestartPolicy.ALWAYS, expose=True), other=Pod(doer(diary))
+    ).new()
+    phases = Phases(troupe)
+    assert troupe.status["worker"] == PodStatus(PENDING)
+    error = ValueError("bad")
+    with playing(troupe):
+        worker = troupe.exposed().worker
+        worker.send(fail_with(error))
+        phases.wait("worker", RUNNING, restarts=1)
+        worker.send(finish)
+        status = phases.wait("worker", RUNNING, restarts=2)
+        assert status == PodStatus(RUNNING, restarts=2)
+        assert phases.wait("worker", FAILED).reason is error
+        phases.wait("other", RUNNING)
+    seen = phases.of("worker")
+    assert seen == [RUNNING, FAILED, PENDING, RUNNING, COMPLETED, PENDING, RUNNING, TERMINATING, COMPLETED]
+    assert all(can_follow(before, after) for before, after in pairwise([PENDING, *seen]))
+    assert troupe.status["worker"] == PodStatus(COMPLETED, restarts=2)
+    assert phases.of("other") == [RUNNING, TERMINATING, COMPLETED]
+
+
+@pytest.mark.parametrize("thread", EVERY_LIFE)
+def test_the_phase_of_a_pod_is_in_the_snapshot_of_its_system(thread: ThreadModel) -> None:  # K1
+    diary = Diary()
+    troupe = troupe_class(worker=Pod(doer(diary), thread=thread)).new()
+    phases = Phases(troupe)
+    with playing(troupe):
+        phases.wait("worker", RUNNING)
+        assert repr(troupe) == "<Troupe Studio: worker running>"
+        supervisor = troupe.system.actor("/worker")
+        assert supervisor is not None
+        assert '"worker"' in troupe.system.snapshot().to_json()
+
 
 COOPERATIVE = ThreadModel.COOPERATIVE
 PATIENT = KubeletConfig(max_restarts=None, connect_timeout=PATIENCE)
@@ -283,3 +388,112 @@ def test_a_cooperative_pod_is_told_that_its_peer_is_gone() -> None:  # K7, K5
         [gone] = told.wait_for_count(1)
     assert gone.__cause__ is error
     assert gone.message == "more"
+
+
+def wait_until(condition: Callable[[], Any]) -> Any:
+    """Look until it holds; what it says then."""
+    tick = threading.Event()
+    for _ in range(int(PATIENCE * 1000)):
+        found = condition()
+        if found:
+            return found
+        tick.wait(0.001)
+    raise AssertionError("it never came")
+
+
+def test_a_heartbeat_that_is_older_than_its_interval_is_late() -> None:  # K14
+    assert not Heartbeat(0.5, 1.0).is_late
+    assert not Heartbeat(1.0, 1.0).is_late
+    assert Heartbeat(1.5, 1.0, "/worker/worker").is_late
+
+
+def test_a_kubelet_that_does_not_run_has_no_heartbeat() -> None:  # K14
+    troupe = troupe_class(worker=Pod(doer(Diary()))).new()
+    assert troupe.heartbeat is None
+    with playing(troupe):
+        assert wait_until(lambda: troupe.heartbeat).interval == KubeletConfig().heartbeat
+    assert troupe.heartbeat is None
+
+
+def test_a_kubelet_that_is_held_up_is_seen_and_so_is_who_holds_it() -> None:  # K14
+    hold = Hold()
+    troupe = troupe_class(
+        greedy=Pod(doer(Diary()), thread=COOPERATIVE, expose=True), own=Pod(doer(Diary()), expose=True)
+    ).new(kubelet=KubeletConfig(heartbeat=0.02))
+    with playing(troupe):
+        troupe.exposed().greedy.send(hold)
+        hold.wait()
+        late = wait_until(lambda: (beat := troupe.heartbeat) and beat.is_late and beat)
+        assert late.age > late.interval == 0.02
+        assert late.busy_with == "/greedy/greedy"
+        hold.release()
+        wait_until(lambda: (beat := troupe.heartbeat) and not beat.is_late)
+
+
+def test_a_pod_that_holds_its_own_thread_does_not_hold_up_the_kubelet() -> None:  # K14, K7
+    hold = Hold()
+    diary = Diary()
+    troupe = troupe_class(
+        held=Pod(doer(Diary()), expose=True),
+        other=Pod(doer(diary), expose=True),
+        helper=Pod(doer(diary), thread=COOPERATIVE, expose=True),
+    ).new(kubelet=KubeletConfig(heartbeat=30.0))
+    phases = Phases(troupe)
+    with playing(troupe):
+        troupe.exposed().held.send(hold)
+        hold.wait()
+        for name in ("other", "helper"):
+            getattr(troupe.exposed(), name).send(fail_with(ValueError("bad")))
+            phases.wait(name, PodPhase.RUNNING, restarts=1)
+        hold.release()
+
+
+def test_who_waits_in_vain_for_a_held_kubelet_is_told_of_it() -> None:  # K14
+    hold = Hold()
+    diary = Diary()
+    troupe = troupe_class(
+        greedy=Pod(doer(diary), thread=COOPERATIVE, expose=True), worker=Pod(doer(diary), expose=True)
+    ).new(kubelet=KubeletConfig(heartbeat=0.02, max_restarts=None))
+    phases = Phases(troupe)
+    with playing(troupe):
+        troupe.exposed().greedy.send(hold)
+        hold.wait()
+        wait_until(lambda: (beat := troupe.heartbeat) and beat.is_late)
+        worker = troupe.exposed().worker
+        worker.send(fail_with(ValueError("bad")))
+        phases.wait("worker", PodPhase.FAILED)
+        # Its restart needs the kubelet, whose thread is held.
+        with pytest.raises(ConnectTimeout, match="/greedy/greedy holds its thread") as caught:
+            worker.send("late", timeout=0.05)
+        assert caught.value.message == "late"
+        hold.release()
+        worker.send("in time", timeout=PATIENCE)
+        diary.wait_for("in time")
+
+
+class Stuck(Actor[Any, None]):
+    """Holds its thread in `pre_start` until it is released."""
+
+    def __init__(self, hold: Hold) -> None:
+        self.hold = hold
+
+    def pre_start(self) -> None:
+        self.hold(self)
+
+    def receive(self, message: Any) -> None: ...
+
+
+def test_a_pod_that_does_not_get_through_its_start_keeps_nobody_but_those_who_send_to_it() -> None:  # K5, K14
+    hold = Hold()
+    diary = Diary()
+    troupe = troupe_class(stuck=Pod(props(Stuck, hold), expose=True), other=Pod(doer(diary), expose=True)).new()
+    with playing(troupe):
+        hold.wait()
+        assert troupe.status["stuck"].phase is PodPhase.PENDING
+        troupe.exposed().other.send("served")
+        diary.wait_for("served")
+        sends = InThread(lambda: troupe.exposed().stuck.send("waits in its ring"))
+        assert sends.join() is None
+        assert troupe.exposed().stuck.waiting == 1
+        hold.release()
+        wait_until(lambda: troupe.exposed().stuck.waiting == 0)
