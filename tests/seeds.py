@@ -63,7 +63,7 @@ def seeds_of(path: str, test: str, of_a_case: int) -> int:
 @cache
 def explored_tests(case: str) -> list[tuple[str, str]]:
     """The tests of a case that share its seeds: those that are simulated at schedules of all kinds."""
-    places = _all_tests()[case]
+    places = _tests_here()[case]
     return [(path, test) for path, tests in places.items() for test in tests if test in _explored_in(path)]
 
 
@@ -93,8 +93,8 @@ def _is_explored(test: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 @cache
-def _all_tests() -> dict[str, dict[str, list[str]]]:
-    return find_tests()
+def _tests_here() -> dict[str, dict[str, list[str]]]:
+    return find_tests(*FOLDERS)
 
 
 def run_at_seeds(item: Any, play: Any, test: Callable[..., object]) -> None:

@@ -211,10 +211,10 @@ def tests_in(path: Path) -> dict[str, set[str]]:
     return found
 
 
-def find_tests() -> dict[str, dict[str, list[str]]]:
-    """The names of the tests for each row and case, by file."""
+def find_tests(*folders: str) -> dict[str, dict[str, list[str]]]:
+    """The names of the tests for each row and case, by file: of all tests, or of those in some folders."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in sorted(path for folder in folders or ("tests",) for path in (ROOT / folder).rglob("test_*.py")):
         where = path.relative_to(ROOT).as_posix()
         for test, names in tests_in(path).items():
             for name in names:
