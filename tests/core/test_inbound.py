@@ -411,10 +411,10 @@ def test_a_sleeping_loop_is_roused_once_not_once_per_message(loop: Loop, worker:
         assert inbound.fall_asleep() is True
         worker.do(lambda bring=bring: [bring(lambda cell: None) for _ in range(10)])
         assert len(roused) == 1
-        inbound.wake()
+        inbound.note_awake()
         loop.run_until_idle()
     assert inbound.fall_asleep() is True
-    inbound.wake()
+    inbound.note_awake()
     worker.do(cell.tell, "woken by something else")
     assert len(roused) == 1
 

@@ -1,4 +1,4 @@
-"""What a handler may return to the runtime, rather than to whoever asked.
+"""What a handler may return to the runtime, rather than to an asker.
 
 The core understands one behavior itself: that a message was not for this actor. What the others mean is the floor
 above's business; all that a loop has to see is that they are no reply.
@@ -19,7 +19,7 @@ def is_generator(result: object) -> bool:
 
 
 def refuse_returned_generator(what: str, result: object) -> None:
-    """Raise, for nobody would run the generator that `what` has returned."""
+    """Raise: the generator that `what` has returned would never run."""
     name = getattr(result, "__qualname__", repr(result))
     raise NotAnActor(
         f"{what} returned the generator {name}, which nobody runs: return one value, such as a list, instead of using "

@@ -87,7 +87,7 @@ cdef extern from *:
     void leave_to_collector "greenroom_leave_to_collector" (object)
     object greenroom_call_handler(PyObject *, PyObject *, PyObject *)
 
-# Plain pointers that have a reference: one is made, given up, or passed on to whoever is returned it. To take an object out
+# Plain pointers that have a reference: one is made, given up, or passed on to the caller. To take an object out
 # of an array, instead of making one reference and dropping the other, saves a message some 30 instructions (callgrind,
 # ping-pong).
 cdef extern from *:
@@ -124,7 +124,7 @@ cdef extern from *:
     """
     object new_object "greenroom_new_object" (object)
 
-# The code of whoever called, and the offset that it has come to. Compiled functions have no frame, so the innermost one
+# The code of the caller, and the offset that it has come to. Compiled functions have no frame, so the innermost one
 # is the caller's; nothing is kept of it but its code. `last` is returned if that is the same place.
 cdef extern from *:
     """

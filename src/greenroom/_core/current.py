@@ -1,6 +1,6 @@
 """What each thread is doing for an actor: a tick of a loop, or a hand-off.
 
-So whoever sends something knows from whom it comes, wherever it goes: to the same loop, another, or another system. A
+So a send knows which actor it comes from, wherever it goes: to the same loop, another, or another system. A
 thread finds its own hand-off by its number. This lies apart from `handoff`, because nearly everything may look here,
 and only systems with such threads import the rest.
 """
@@ -54,7 +54,7 @@ def begin_tick(runq: object) -> object:
 
 
 def end_tick(outer: object) -> None:
-    """A tick is over: this thread ticks for `outer` again, or for nobody."""
+    """A tick is over: this thread ticks for `outer` again, or for no loop if that is None."""
     if COMPILED:
         set_ticking(outer)
     elif outer is None:

@@ -31,6 +31,6 @@ INTERCEPTED = 512
 PROPAGATES = 1024
 """Messages bring context variables of their senders along, and are handled with them."""
 MAY_NOT_ASK = 2048
-"""It is a meta-process with code of a user's."""
+"""The cell is a meta-process with code of a user's."""
 STALLED = 4096
 """Data messages and notices wait for the world outside: only control and management are served."""

@@ -1,10 +1,10 @@
 """Observers' hooks: who wants to be told of what.
 
-An event that nobody asked for costs nothing: its attribute is False, and it is only looked at where the event happens.
+An event without an observer costs nothing: its attribute is False, and it is only looked at where the event happens.
 An observer that raises is logged and taken off; it never disturbs an actor.
 
 Observers come and go on any thread. The list of them is changed in place, under a lock, and the attributes are numbers:
-whoever looks meanwhile sees the old or the new, and nothing that has been freed.
+a thread that looks meanwhile sees the old or the new, and nothing that has been freed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ObserverHooks:
 
     def __init__(self, slow_after: float = 0.1) -> None:
         self.slow_after = slow_after
-        # The same list for good.
+        # One list for good.
         self._observers: list[object] = []
         self._lock = allocate_lock()
         self.actor_started = False

@@ -59,7 +59,7 @@ class World:
         """Whether a message to an actor of `loop` is under way, and arrives when some time has passed."""
         return False
 
-    # -- what happens, for whoever wants to know
+    # -- what happens
 
     def notifies(self, cell: Cell, notice: object) -> bool:
         """A notice is sent on the loop's own thread; True if it is delivered later instead."""
@@ -78,10 +78,10 @@ class World:
         """An ask of `cell` has its reply, or failed with the exception `value`."""
 
     def task_failed(self, name: str, cause: BaseException) -> None:
-        """A task raised, and nobody awaited it."""
+        """A task raised, and its exception was never retrieved."""
 
     def retrieved(self, cause: BaseException) -> None:
-        """Whoever awaited something was given `cause`, and so what caused that."""
+        """`cause`, and so what caused it, was raised where its task or ask was awaited."""
 
 
 _MACHINE = World()
@@ -102,9 +102,8 @@ class VirtualClock:
         self.time = 0.0
 
     def now(self) -> float:
-        """Seconds since it was made."""
         return self.time
 
     def move_to(self, moment: float) -> None:
-        """Let it be `moment`, unless it is later already."""
+        """Set the time to `moment`, unless it is later already."""
         self.time = max(self.time, moment)

@@ -86,7 +86,6 @@ class Connection:
         self.is_abandoned = False
 
     def ring_of(self, lane: Lane) -> SpscRing:
-        """The ring of a lane."""
         if lane is _DATA:
             return self.data
         number = int(lane if type(lane) is Lane else as_lane(lane))
@@ -122,7 +121,6 @@ class Connection:
         return self.held() + (0 if self.outbox is None else len(self.outbox))
 
     def close(self) -> None:
-        """Refuse pushes until it is opened."""
         for ring in (self.control, self.management, self.data, self.log):
             ring.close()
 
@@ -140,7 +138,6 @@ class Connection:
             fence()
 
     def forget_room(self, on_room: Callable[[], object]) -> None:
-        """Do not call it."""
         with suppress(ValueError):  # it has been called
             self._on_room.remove(on_room)
 
@@ -168,8 +165,6 @@ class Connection:
 
 
 class MessageInContext:
-    """A message with the context variables that travel with it."""
-
     __slots__ = ("message", "sender")
 
     def __init__(self, message: object, sender: object) -> None:
@@ -188,7 +183,7 @@ class ShardedInbox:
         self._burying = RLock()
         # All connections. Other threads add to them, so compiled code takes a copy, and never an item by its position.
         self.connections: list[Connection] = []
-        # Those that take turns, for the loop's thread alone; and those that it has not seen yet.
+        # The connections that take turns, for the loop's thread alone; and new ones, which it has not seen yet.
         self._turns: list[Connection] = []
         self._arrived: deque[Connection] = deque()
         # Whose turn it is to be the first of a burst, and which part of the cycle is next.

@@ -86,8 +86,7 @@ class Admission(AdmissionBase):
         self.inbound: Inbound = None  # type: ignore[assignment]
         # The columns of all cells, living and ended.
         self.totals = Tally()
-        # Those who wait for room, in order. Invariants: no line is empty; ROOM in cell.flags iff a key with that cell
-        # is in here
+        # Messages that wait for room. Invariants: no line is empty; ROOM in cell.flags iff a key has that cell
         self._lines: dict[tuple[Cell, Lane], deque[Waiter]] = {}
 
     # -- sending
@@ -413,7 +412,7 @@ class Admission(AdmissionBase):
         """Queue a message again that was put aside, before all others of its lane."""
         cell.put_back(lane, message, sender)
         if lane == DATA:
-            # It entered the data lane a second time, but was sent once.
+            # The message entered the data lane a second time, but was sent once.
             tally = cell.count_aside()
             tally.sent_aside -= 1
             self.totals.sent_aside -= 1
@@ -430,7 +429,6 @@ class Admission(AdmissionBase):
         self.tell_dead_letter(cell, message, sender, why)
 
     def drop(self, cell: Cell, message: object, sender: object) -> None:
-        """Drop a message that was taken from `cell`."""
         tally = cell.count_aside()
         tally.dropped += 1
         self.totals.dropped += 1

@@ -23,8 +23,8 @@ sleeps. With a fence between the two steps on either side, one of them sees the 
 something puts it in, and then looks whether the loop has closed.
 
 A simulation brings nothing to a real loop: when that would act on it, and what came of it, is not the same next time.
-Who tries is refused here, where all ways into another loop meet, before anything has changed. What one loop of a
-simulation sends another is a foreign thread's too: its director is told of it here.
+A thread that tries is refused here, where all ways into another loop meet, before anything has changed. What one loop
+of a simulation sends another is a foreign thread's too: its director is told of it here.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Inbound(InboundBase):
         else:
             with self._lock:
                 fate = self._place(cell, message, sender, lane)
-        self._end_sleep()
+        self._rouse_if_asleep()
         if fate is _STOPPED:
             self._admission.tell_dead_letter(cell, message, sender, "loop stopped")
         elif fate is _TURNED_AWAY:
@@ -200,7 +200,7 @@ class Inbound(InboundBase):
         if COMPILED:
             fence()
         if self.sleeping:
-            self._end_sleep()
+            self._rouse_if_asleep()
         if self.closed:
             self._bury_late()
         return True
@@ -278,7 +278,7 @@ class Inbound(InboundBase):
             if self.closed or cell.closed or waited_for or not self._reserve(cell, lane):
                 return False
             self._intake.put(cell, lane, message, sender)
-        self._end_sleep()
+        self._rouse_if_asleep()
         return True
 
     def _has_room(self, cell: Cell, lane: Lane) -> bool:
@@ -297,7 +297,7 @@ class Inbound(InboundBase):
                 return False
             self._lines[cell] = self._lines.get(cell, 0) + 1
             self._intake.put(cell, _CALL, partial(self._arrive, cell, action), None)
-        self._end_sleep()
+        self._rouse_if_asleep()
         return True
 
     def _arrive(self, cell: Cell, action: Callable[[], object]) -> None:
@@ -323,7 +323,7 @@ class Inbound(InboundBase):
                 self._intake.put(cell, _DATA, _PARKED, None)
             else:
                 self._intake.put(cell, _NOTICE, notice, None)
-        self._end_sleep()
+        self._rouse_if_asleep()
 
     def order(self, cell: Cell, action: Callable[[Cell], object]) -> None:
         """Order `action(cell)` from a foreign thread."""
@@ -334,7 +334,7 @@ class Inbound(InboundBase):
         with self._lock:
             if not self.closed:
                 self._intake.put(cell, _ORDER, action, None)
-        self._end_sleep()
+        self._rouse_if_asleep()
 
     def post(self, cell: Cell | None, action: Callable[[], object]) -> bool:
         """Have the loop's thread call `action()` in its next tick, on behalf of `cell`; False when it has stopped."""
@@ -350,7 +350,7 @@ class Inbound(InboundBase):
             if self.closed:
                 return False
             self._intake.put(cell, _CALL, action, None)
-        self._end_sleep()
+        self._rouse_if_asleep()
         return True
 
     def require_same_world(self, cell: Cell | None) -> None:
@@ -447,7 +447,7 @@ class Inbound(InboundBase):
         """Say that something was pushed into a ring. From any thread."""
         if not self.closed:
             self.bell = True
-            self._end_sleep()
+            self._rouse_if_asleep()
 
     def clear_bell(self) -> None:
         """The loop looks into the rings next: a push from now on rings again."""
@@ -458,7 +458,7 @@ class Inbound(InboundBase):
     def fall_asleep(self) -> bool:
         """Ask to be roused by the next to bring something; False when something is here already.
 
-        Without the lock, here and in `wake`: to be roused when awake does no harm.
+        Without the lock, here and in `note_awake`: to be roused when awake does no harm.
         """
         self.sleeping = True
         if COMPILED:
@@ -468,7 +468,7 @@ class Inbound(InboundBase):
             return False
         return True
 
-    def wake(self) -> None:
+    def note_awake(self) -> None:
         """The loop's thread is awake, and need not be roused."""
         self.sleeping = False
 
@@ -477,27 +477,24 @@ class Inbound(InboundBase):
         with self._lock:
             self.rouse = rouse
 
-    def _end_sleep(self) -> None:
+    def _rouse_if_asleep(self) -> None:
         """Rouse the loop if it sleeps. Outside the lock: rousing gives up the GIL, and others would queue up behind."""
         if COMPILED:
             fence()
-        if self.sleeping:
-            rouse = self._take_rouse()
-            if rouse is not None:
-                try:
-                    rouse()
-                except BaseException:
-                    with self._lock:
-                        self.sleeping = True  # it still does: the next sender tries again
-                    raise
-
-    def _take_rouse(self) -> Callable[[], object] | None:
-        """What rouses the loop, for the first that finds it asleep; None for all others."""
+        if not self.sleeping:
+            return
         with self._lock:
             if not self.sleeping:
-                return None
+                return  # another thread was first
             self.sleeping = False
-            return self.rouse
+            rouse = self.rouse
+        if rouse is not None:
+            try:
+                rouse()
+            except BaseException:
+                with self._lock:
+                    self.sleeping = True  # it still does: the next sender tries again
+                raise
 
     # -- on the loop's thread
 

@@ -2,9 +2,9 @@ import cython
 from cpython.ref cimport PyObject
 from greenroom._core.capi cimport COMPILED
 
-# A queue with many producers and one consumer, after Dmitry Vyukov: `last` is swapped by whoever appends, `first` is the
-# consumer's own, and its link is one whose entry has been taken already. A link's `next` is written once, by the thread
-# that appended the one behind it. The garbage collector sees what is in here, as in any container: in a free-threaded
+# A queue with many producers and one consumer, after Dmitry Vyukov: a producer swaps `last`, `first` is the consumer's
+# own, and its link is one whose entry has been taken already. A link's `next` is written once, by the thread that
+# appended the one behind it. The garbage collector sees what is in here, as in any container: in a free-threaded
 # interpreter it stops all threads before, and no thread can be stopped inside of these functions.
 cdef extern from *:
     """

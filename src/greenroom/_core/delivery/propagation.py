@@ -37,11 +37,10 @@ class Propagation:
         return self.variables.index(variable)
 
     def find(self, number: int) -> ContextVar[Any] | None:
-        """The variable of this number, if there is one here."""
         return self.variables[number]
 
     def values(self) -> Values:
-        """Those that are set here and now. On any thread."""
+        """The variables that are set here and now. On any thread."""
         values = ()
         for variable in self.variables:
             value = variable.get(_UNSET)
@@ -72,7 +71,6 @@ class Propagation:
         return context
 
     def context_of(self, values: Values) -> Context:
-        """A context that has these values, and nothing else."""
         context = Context()
         context.run(_set, values)
         return context

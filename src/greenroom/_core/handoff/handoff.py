@@ -5,7 +5,7 @@ calls of a user's code are carried out elsewhere, and meanwhile the cell is susp
 waits. So whatever holds for those (orders wait for the message in hand, a deadline cancels, a kill abandons) holds here
 too, by the same text.
 
-**Who may touch it.** What is done, and how far it is, is written by the thread that carries it out, under `_lock`;
+**Threads.** What is done, and how far it is, is written by the thread that carries it out, under `_lock`;
 everything else by the loop's own. A loop that waits no longer *abandons* it, under the same lock: from then on nothing
 further is begun, and its outcome is ignored.
 """
@@ -88,9 +88,9 @@ class Handoff(Wait):
         # How often its code has said that it blocks, and not that it goes on. Written by the thread that runs it.
         self._blocked = 0
         cell.loop.handoffs[self] = None
-        # How whoever carries it out can be told that it is not wanted, or not waited for, any more.
+        # Called when it is cancelled, or abandoned, to tell the thread that carries it out.
         self._on_cancel: Callable[[], object] | None = None
-        # Who wants to know when its thread only waits for an answer.
+        # Called when its thread begins, or ends, to wait for an answer.
         self.on_wait: Callable[[bool], object] | None = None
         self._on_abandoned: Callable[[], object] | None = None
         # How asyncio, where that carries it out, can be asked to do what it has ready, and then something more.
@@ -166,7 +166,6 @@ class Handoff(Wait):
         self.cell.loop.inbound.post_back(self.cell, self._completed)
 
     def fail(self, cause: BaseException) -> None:
-        """What carries it out cannot go on with it."""
         self.take_error(cause)
         self.complete()
 
@@ -247,7 +246,6 @@ class Handoff(Wait):
         self.waits(False)
 
     def on_cancel(self, ask: Callable[[], object]) -> None:
-        """Have `ask` called when the hand-off is cancelled."""
         with self._lock:
             self._on_cancel = ask
             is_late = self._is_cancelled
@@ -300,7 +298,6 @@ class Handoff(Wait):
         self.wake_waiter()
 
     def _take_off(self) -> None:
-        """Remove the hand-off from the work of its loop."""
         loop = self.cell.loop
         loop.handoffs.pop(self, None)
         if loop.carried.get(self.cell) is self:
@@ -329,7 +326,6 @@ class CallHandoff(Handoff):
         self._begun = False
 
     def begin_next(self) -> bool:
-        """Once."""
         with self._lock:
             if self._begun or self._closed:
                 return False
@@ -343,5 +339,4 @@ class CallHandoff(Handoff):
         return self._function(*self._arguments)
 
     def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
-        """What a hook returns, if it can be."""
         return self._awaits and isawaitable(result)

@@ -1,9 +1,9 @@
 """Messages of one cell that are handled on another thread than its loop's.
 
 A message is carried away together with those behind it that are as plain: of the data lane, without a receipt. They are
-carried, not taken: until the hand-off completes they stand in the mailbox and count against its bound. Whoever carries
-it out looks before each message, as a visit does, whether something more urgent has come, or its time is up. So a burst
-costs one hand-over, not one for each message.
+carried, not taken: until the hand-off completes they stand in the mailbox and count against its bound. The thread that
+carries it out looks before each message, as a visit does, whether something more urgent has come, or its time is up.
+So a burst costs one hand-over, not one for each message.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MessageHandoff(Handoff):
         self.senders: list[object] = [sender]
         # How many have been begun: all but the last of those are done.
         self._begun = 0
-        # The budgets of a visit. When one is over another may follow, unless somebody else waits for the thread.
+        # The budgets of a visit. When one is over another may follow, unless another actor waits for the thread.
         self._per_visit: int = cell.loop.limits.max_msgs_per_actor
         self._budget: float = cell.loop.limits.max_tick_time
         self._others_wait = others_wait
@@ -130,11 +130,9 @@ class MessageHandoff(Handoff):
 
     @property
     def sender(self) -> object:
-        """The sender of the message in hand: a ref, None, or a receipt."""
         return self.senders[self._begun - 1]
 
     def begin_next(self) -> bool:
-        """Whether there is another message, nothing more urgent has come, and there is time."""
         with self._lock:
             begun = self._begun
             if self._closed or begun == len(self.messages) or (begun > 0 and self._is_time_to_go()):
@@ -154,7 +152,6 @@ class MessageHandoff(Handoff):
         return self._begun > 0
 
     def may_await(self, result: object) -> TypeGuard[Awaitable[object]]:
-        """A handler's own coroutine."""
         return result is not None and iscoroutine(result)
 
     def perform(self) -> object:
@@ -170,7 +167,6 @@ class MessageHandoff(Handoff):
             self.note_time(monotonic() - began)
 
     def note_time(self, seconds: float) -> None:
-        """The message in hand took so long."""
         if seconds >= self.cell.loop.hooks.slow_after:
             self._slow = [*(self._slow or ()), (self.message, seconds)]
 
@@ -190,7 +186,6 @@ class MessageHandoff(Handoff):
         self._hurries = True
 
     def stash(self) -> tuple[object, object, int]:
-        """Take the message in hand away, to be handled later."""
         with self._lock:
             if not self._closed:
                 self.kind = STASHED
@@ -230,7 +225,7 @@ class MessageHandoff(Handoff):
         return max(self._begun, 1) - 1 - self._gone
 
     def let_done_go(self) -> None:
-        """Those that are done leave the mailbox; so does the one in hand, if it still stood there."""
+        """The messages that are done leave the mailbox; so does the one in hand, if it still stood there."""
         cell = self.cell
         last = max(self._begun, 1) - 1
         if not cell.ending:

@@ -299,7 +299,6 @@ class Cell(Mailbox):
                 handoff.withdraw()
 
     def waiting_orders(self) -> tuple[Order, ...]:
-        """The orders that have not acted yet."""
         if self.orders is None:
             return ()
         return tuple(self.orders) if type(self.orders) is deque else (self.orders,)
@@ -327,7 +326,6 @@ class Cell(Mailbox):
         self.flags |= HELD
 
     def release(self) -> None:
-        """End a hold."""
         self.flags &= ~HELD
         if self.waiting():
             self.make_runnable()

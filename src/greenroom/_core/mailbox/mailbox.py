@@ -282,6 +282,5 @@ class Mailbox(Ring):
                     self.limit -= 1
 
     def close(self) -> None:
-        """Shut the quick way in."""
         self.closed = True
         self.limit = 0

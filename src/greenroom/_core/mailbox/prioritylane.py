@@ -53,7 +53,6 @@ class PriorityLane:
 
     @property
     def waiting(self) -> bool:
-        """Whether a message or a notice waits."""
         return bool(self._heap) or bool(self._notices)
 
     def push(self, message: object, sender: object, place: int) -> None:
@@ -84,11 +83,9 @@ class PriorityLane:
         return self._notices[0].place if self._notice_is_due() else self._heap[0][1]
 
     def first_sender(self) -> object:
-        """The sender of what comes next."""
         return self._notices[0].mark if self._notice_is_due() else self._heap[0][3]
 
     def pop(self) -> object:
-        """Take what comes next."""
         if self._notice_is_due():
             return self._notices.pop(0).notice
         first = self._heap[0]

@@ -93,7 +93,7 @@ cdef inline void put_at(Ring ring, int slot, object message, object sender) noex
     slots[0] = new_reference(message)
     slots[1] = new_reference(sender)
 
-# The same, with the references that `entry` has to the two.
+# As `put_at`, with the references that `entry` has to the two.
 cdef inline void move_at(Ring ring, int slot, PyObject **entry) noexcept:
     cdef PyObject **slots = slots_of(ring) + slot
     slots[0] = entry[0]
@@ -114,7 +114,7 @@ cdef inline object pop_first(Ring ring):
     drop(sender)
     return message
 
-# Those before it move up by one.
+# The messages before `position` move up by one.
 cdef inline void bring_to_front(Ring ring, int position) noexcept:
     cdef PyObject **slots = slots_of(ring)
     cdef int slot = (ring.head + position * 2) & ring.mask, before

@@ -50,18 +50,15 @@ class SideLanes:
         self.passed = 0
 
     def lane(self, code: int) -> SideLane | None:
-        """The lane of that code, if it was ever used."""
         if code == CONTROL:
             return self.control
         return self.management if code == MANAGEMENT else self.log
 
     def depth(self, code: int) -> int:
-        """How many messages stand in a lane."""
         lane = self.lane(code)
         return 0 if lane is None else lane.messages.count
 
     def total(self) -> int:
-        """How many messages stand in all side lanes."""
         return self.depth(CONTROL) + self.depth(MANAGEMENT) + self.depth(LOG)
 
     def senders(self) -> list[object]:

@@ -94,7 +94,6 @@ class FdWatches:
         return True
 
     def close(self) -> None:
-        """Watch nothing more."""
         self._watched.clear()
         if self._selector is not None:
             if not self._aio.is_closed():

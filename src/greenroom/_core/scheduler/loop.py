@@ -105,7 +105,6 @@ class Loop:
         self.ticks = 0
 
     def now(self) -> float:
-        """The time, by the loop's clock."""
         return self.tick_budget.now()
 
     def adopt(self) -> None:
@@ -235,7 +234,6 @@ class Loop:
         return call
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> ScheduledCall:
-        """Have `function` called in `seconds`."""
         return self.call_at(self.now() + seconds, function)
 
     def set_alarm(self, alarm: Alarm, deadline: float) -> None:
@@ -246,7 +244,6 @@ class Loop:
             self.runq.wake()  # to sleep again, but not past this deadline
 
     def cancel_timers(self, cell: Cell) -> None:
-        """End every timer that `cell` owns."""
         while cell.timers is not None:
             cell.timers.cancel()
 
@@ -294,7 +291,6 @@ class Loop:
                 self.inbound.ring_bell()
 
     def _move_bursts(self, inboxes: list[ShardedInbox]) -> int:
-        """Have each inbox move its next burst; how many messages were moved."""
         moved = 0
         for inbox in inboxes:
             moved += inbox.step()

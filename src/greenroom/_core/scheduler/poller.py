@@ -37,7 +37,7 @@ _LONG_ENOUGH = 0.00005
 
 
 _attached: dict[int, WeakSet[Poller]] = {}
-"""Those that run on each thread. Each entry is written by that thread alone."""
+"""The pollers that run on each thread. Each entry is written by that thread alone."""
 
 
 def _introduce(thread: int) -> None:
@@ -119,7 +119,7 @@ class Poller:
         _attached[self._thread].discard(self)
         _introduce(self._thread)
         loop.visits.set_neighbours(())
-        loop.inbound.wake()
+        loop.inbound.note_awake()
         loop.runq.asleep = False
         loop.visits.stepper.leave()
         loop.visits.stepper.aio = None
@@ -173,7 +173,7 @@ class Poller:
             self._soon.cancel()
             self._soon = None
         loop.runq.asleep = False
-        loop.inbound.wake()
+        loop.inbound.note_awake()
         took_in = loop.inbound.waiting()
         try:
             loop.tick()
@@ -303,7 +303,6 @@ class Poller:
             _resolve(waiter)
 
     def home(self) -> asyncio.AbstractEventLoop | None:
-        """The asyncio loop it is attached to."""
         return self._aio
 
     def busy(self) -> list[str]:
@@ -316,7 +315,6 @@ class Poller:
         return runnable + at_work + helping
 
     def next_deadline(self) -> float | None:
-        """The earliest pending deadline, if any."""
         return self.loop.timers.next_deadline()
 
     def time_moved(self) -> None:

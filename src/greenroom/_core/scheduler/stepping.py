@@ -290,19 +290,15 @@ class HandlerTask:
         return f"<HandlerTask {self.get_name()} {state} coro={self._coro!r}>"
 
     def get_loop(self) -> AbstractEventLoop:
-        """The asyncio loop it runs on."""
         return self._aio
 
     def get_coro(self) -> Any:
-        """The handler's coroutine."""
         return self._coro
 
     def get_context(self) -> Context:
-        """The actor's own context."""
         return self._context
 
     def get_name(self) -> str:
-        """The name of the actor."""
         if self._cell is None:
             return "greenroom handler"
         return f"greenroom handler of {self._cell.name()}"
@@ -311,24 +307,19 @@ class HandlerTask:
         """Accepted and ignored: the name is the actor's."""
 
     def get_stack(self, *, limit: int | None = None) -> list[FrameType]:
-        """The frame in which the coroutine is suspended, if it is."""
         frame = getattr(self._coro, "cr_frame", None)
         return [] if frame is None else [frame]
 
     def done(self) -> bool:
-        """Whether the handler has ended."""
         return self._state != PENDING
 
     def cancelled(self) -> bool:
-        """Whether the handler ended by cancellation."""
         return self._state == CANCELLED
 
     def cancelling(self) -> int:
-        """How many cancellations are asked for and not taken back."""
         return self._cancels
 
     def uncancel(self) -> int:
-        """Take one cancellation back."""
         if self._cancels > 0:
             self._cancels -= 1
             if self._cancels == 0:
@@ -347,7 +338,6 @@ class HandlerTask:
         return True
 
     def result(self) -> object:
-        """What the handler returned, or raise what it raised."""
         if self._state == PENDING:
             raise InvalidStateError("Result is not set.")
         if self._exception is not None:
@@ -355,7 +345,6 @@ class HandlerTask:
         return self._result
 
     def exception(self) -> BaseException | None:
-        """What the handler raised, if anything."""
         if self._state == PENDING:
             raise InvalidStateError("Exception is not set.")
         if self._state == CANCELLED:
@@ -363,7 +352,6 @@ class HandlerTask:
         return self._exception
 
     def add_done_callback(self, fn: Callable[[HandlerTask], object], *, context: Context | None = None) -> None:
-        """Have `fn(self)` called by asyncio when the handler has ended."""
         where = copy_context() if context is None else context
         if self._state != PENDING:
             self._aio.call_soon(fn, self, context=where)
@@ -373,7 +361,6 @@ class HandlerTask:
             self._callbacks.append((fn, where))
 
     def remove_done_callback(self, fn: Callable[[HandlerTask], object]) -> int:
-        """Take back every callback that equals `fn`; how many there were."""
         if self._callbacks is None:
             return 0
         kept = [pair for pair in self._callbacks if pair[0] != fn]

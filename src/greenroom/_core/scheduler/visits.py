@@ -68,7 +68,6 @@ _UNTIMED = 3
 
 
 def is_awaitable(result: object) -> bool:
-    """Whether `result` could be awaited."""
     return can_await(result) if COMPILED else hasattr(type(result), "__await__")
 
 
@@ -140,7 +139,6 @@ class Visits:
         self.is_marked = True
 
     def set_neighbours(self, neighbours: tuple[ref[RunQueue], ...]) -> None:
-        """Set the other loops of this thread."""
         self.neighbours = neighbours
         self.is_marked = self.holder is not None or bool(neighbours)
 
@@ -438,7 +436,7 @@ class Visits:
         """End a visit: back into the run queue if there is more to do, else idle or suspended."""
         if cell.task is None:
             if cell.ended == ENDED_IN_HAND:
-                # It ended with a message in hand, which has been handled since.
+                # The cell ended with a message in hand, which has been handled since.
                 self.ended_handled += 1
                 self._count_out(cell)
             if self._has_more(cell):

@@ -4,8 +4,8 @@
 In a loop of this world the quick ways are shut (`Mailbox.limit` is 0, and every visit looks), so the director sees each
 message as it is sent and as it is taken.
 
-**The log** is flat, six entries for each event, so that no object is made for one; events are made of it when somebody
-reads. When it is as long as it may be, each new event takes the place of the oldest. **The fingerprint** covers all
+**The log** is flat, six entries for each event, so that no object is made for one; events are made of it when it is
+read. When it is as long as it may be, each new event takes the place of the oldest. **The fingerprint** covers all
 events, forgotten or not: two runs with the same one did the same things in the same order.
 """
 
@@ -55,7 +55,7 @@ _DEEPEST = 3
 _A_FEW = 8
 """Causes of an exception that are looked at, and faults that are known again."""
 _MANY = 64
-"""Exceptions that are kept for whoever runs the simulation: they hold what their frames do, and one is enough."""
+"""Exceptions that are kept for the user: they hold what their frames do, and one is enough."""
 _BLANK = (None,) * ENTRIES
 BROUGHT = "what was brought"
 """What was chosen at a step that decided whether it is taken in, in the place of an actor or a virtual thread."""
@@ -121,25 +121,25 @@ class Director(World):
         # The number of the actor that last handled a message.
         self.last_actor = -1
         self.loops: list[Any] = []
-        # What asyncio has to do; set by whoever runs it.
+        # What asyncio has to do; set by `Simulation`.
         self.outside: Sized = ()
         # Whether there are several virtual threads now.
         self.has_threads = False
         self.faults: Interceptor | None = None
-        # What the schedule does otherwise than the real loop, if somebody wants to know: step to position, budget and
+        # What the schedule does otherwise than the real loop, if that is recorded: step to position, budget and
         # pause, as `Scripted` takes it.
         self.choices: dict[int, tuple[int, int, int]] | None = None
-        # And whom it visited at those steps, or which virtual thread went on.
+        # Whom it visited at those steps, or which virtual thread went on.
         self.visited: dict[int, Cell | str] = {}
         self._chosen: Cell | str | None = None
-        # What was tried in an actor that a simulation refuses, for whoever supervises it makes it go unseen.
+        # What an actor tried that a simulation refuses: its supervision would make that go unseen.
         self.refused: SimulationRefused | None = None
-        # The same of exceptions of these kinds: those that were never retrieved, each with who let it out.
+        # Exceptions of the `fatal` kinds that were never retrieved, each with the name of what let it out.
         self.fatal: tuple[type[BaseException], ...] = ()
         self.unretrieved: list[tuple[BaseException, str]] = []
         # Exceptions that are faults: the last few.
         self.injected: list[BaseException] = []
-        # The same of somebody's Ctrl-C, which a simulated system takes for its own end.
+        # A Ctrl-C, which a simulated system takes for its own end.
         self.interrupt: KeyboardInterrupt | None = None
         # How many events are kept.
         self.keep = keep
@@ -154,7 +154,6 @@ class Director(World):
         self._names: dict[type, int] = {}
 
     def allow(self, steps: int) -> None:
-        """Let there be so many more steps."""
         self.last_step = self.step + steps
 
     # -- its loops, and their systems
@@ -224,7 +223,6 @@ class Director(World):
         return leaves
 
     def budget(self, usual: int) -> int:
-        """How many messages the visit may handle."""
         wanted = self.schedule.budget(self.step)
         if wanted != 0 and self.choices is not None:
             self._write_choice(0, wanted, 0)
@@ -248,7 +246,6 @@ class Director(World):
         self.choices[self.step] = (before[0] | position, before[1] | budget, before[2] | pause)  # type: ignore[index]
 
     def meets(self, cell: Cell) -> None:
-        """A cell is made."""
         if self.faults is not None:
             self.faults.meets(cell)
 
@@ -264,7 +261,6 @@ class Director(World):
         return self.faults is not None and bool(self.faults.holds(cell, message, sender, lane, kind == TICKED))
 
     def approaches(self, cell: Cell) -> None:
-        """Room in a mailbox is looked for."""
         if self.faults is not None:
             self.faults.approaches(cell)
 
@@ -272,7 +268,6 @@ class Director(World):
         return self.faults is not None and bool(self.faults.holds_notice(cell, notice))
 
     def handle(self, cell: Cell, message: object, sender: object) -> object:
-        """Have a message handled: what its handler returns."""
         shown = sender
         if isinstance(sender, Receipt):
             receipt: Receipt = sender
@@ -303,7 +298,6 @@ class Director(World):
         self.note(DECLINED, cell, cause, None)
 
     def is_fault(self, cause: BaseException) -> bool:
-        """Whether `cause` was injected."""
         for fault in self.injected:  # noqa: SIM110 - a generator would be an object
             if fault is cause:
                 return True
@@ -326,13 +320,13 @@ class Director(World):
                 return
 
     def inject(self, cause: BaseException) -> BaseException:
-        """The same, known as a fault from now on."""
+        """Return `cause`, known as a fault from now on."""
         self.injected.append(cause)
         del self.injected[:-_A_FEW]
         return cause
 
     def _keep(self, cause: BaseException, who: str) -> None:
-        """Keep `cause`, if it is fatal, for whoever runs the simulation."""
+        """Keep `cause`, if it is fatal, for the user."""
         if not self.fatal or len(self.unretrieved) >= _MANY:
             return
         if self.is_fault(cause):
@@ -344,7 +338,7 @@ class Director(World):
             ):
                 self.unretrieved.append((cause, who))
                 return
-            # Whoever was told may have made something else of it, and let that out.
+            # A caller may have caught it and raised another.
             one = one.__cause__  # type: ignore[assignment]
             if one is None:
                 return
@@ -380,7 +374,7 @@ class Director(World):
         number = cell.id if cell is not None else 0
         sender = 0
         if whom is not None:
-            # A ref hashes by its number; of anything else it is known only that there is somebody.
+            # A ref hashes by its number; all other senders count as one.
             sender = hash(whom) if cell is not None and type(whom) is type(cell.ref) else 1
         mark = ((self.fingerprint ^ (kind + 1) ^ (number << 8) ^ (self.step << 36)) * PRIME) & ALL_BITS
         mark = ((mark ^ (mark >> 29) ^ self._mark_of(what, 0) ^ (sender << 20)) * PRIME) & ALL_BITS
@@ -407,7 +401,6 @@ class Director(World):
 
     @property
     def log(self) -> list[object]:
-        """The events that are kept, the oldest first."""
         return self._log[self._place :] + self._log[: self._place]
 
     def time_moved(self) -> None:

@@ -25,7 +25,7 @@ DEAD_LETTER = 13
 INJECTED = 14
 """A fault that was asked for took place."""
 DECLINED = 15
-"""An actor refused a message that nobody asked it."""
+"""An actor refused a message that was told, not asked."""
 
 ENTRIES = 6
 """Of the log, for each event: kind, step, time, who, what, whom."""

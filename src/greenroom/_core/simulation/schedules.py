@@ -1,4 +1,4 @@
-"""Who runs next in a simulation, for how many messages, and when asyncio has its turn.
+"""Which actor runs next in a simulation, for how many messages, and when asyncio has its turn.
 
 A schedule answers three questions at each *step*, which is one visit to one actor. Zero is always what the real loop
 does: the first in the queue, a visit of full length, no pause before the budgets are spent. So a schedule can be
@@ -53,7 +53,6 @@ class SplitMix:
         self._state = state
 
     def draw(self) -> int:
-        """The next 64 bits."""
         self._state = (self._state + _STEP) & ALL_BITS
         bits = self._state
         bits = ((bits ^ (bits >> 30)) * _FIRST) & ALL_BITS
@@ -124,7 +123,7 @@ class Shuffled(Schedule):
 
 
 class Line:
-    """Who stands first among those that are ready, and for how many steps already."""
+    """Which actor or virtual thread is first in the queue, and for how many steps already."""
 
     def __init__(self) -> None:
         self._head = 0
@@ -155,7 +154,7 @@ class Pct(Schedule):
         self._changes: set[int] = {1 + self._prng.below(steps) for _ in range(depth - 1)}
         # What is not an actor has a priority as well.
         self._outside = self._prng.fraction()
-        # By the numbers of actors and virtual threads: a schedule keeps nobody alive.
+        # By the numbers of actors and virtual threads: a schedule keeps no actor alive.
         self._priorities: dict[int, float] = {}
         # Below every priority that was drawn, and lower with each change.
         self._lowest = 0.0
@@ -202,11 +201,11 @@ class Pct(Schedule):
         return priority
 
     def budget(self, step: int) -> int:
-        """One message: the next may be somebody else's."""
+        """One message: the next may be another actor's."""
         return 1
 
     def pauses(self, step: int) -> bool:
-        """When asyncio's own priority is higher than that of whoever ran; its own may change too."""
+        """When asyncio's own priority is higher than that of the actor that ran; its own may change too."""
         if self._outside <= self._priority_of(self._last):
             return False
         if step in self._changes:
@@ -234,13 +233,10 @@ class Scripted(Schedule):
         return min(self._script.get(step, _NOTHING)[0], len(threads) - 1)
 
     def leaves_brought(self, step: int) -> bool:
-        """Whether the position is not zero."""
         return bool(self._script.get(step, _NOTHING)[0] != 0)
 
     def budget(self, step: int) -> int:
-        """The budget as written."""
         return self._script.get(step, _NOTHING)[1]
 
     def pauses(self, step: int) -> bool:
-        """Whether a pause is written."""
         return bool(self._script.get(step, _NOTHING)[2] != 0)

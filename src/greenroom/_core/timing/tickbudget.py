@@ -48,7 +48,6 @@ class TickBudget:
             self._count_at_origin = counter()
 
     def now(self) -> float:
-        """The time, by the clock."""
         if COMPILED and self._is_machine:
             time: float = machine_time()
             return time

@@ -88,7 +88,6 @@ class ScheduledCall(Alarm):
         self._function = function
 
     def ring(self, admission: Admission) -> None:
-        """Call it."""
         function, self._function = self._function, _nothing
         function()
 
@@ -98,7 +97,6 @@ class ScheduledCall(Alarm):
         self._function = _nothing
 
     def cancel(self) -> None:
-        """Do not call it."""
         self.disarm(self._timers)
         self._function = _nothing
 
@@ -110,7 +108,7 @@ def _nothing() -> None:
 class Timer(Alarm):
     """A message to come, once or again and again: what `ctx.send_after` and `ctx.send_every` return."""
 
-    # It is the receipt of its own ticks, so that a cancelled one is not handled.
+    # A timer is the receipt of its own ticks, so that those of a cancelled one are not handled.
     #
     # When compiled, the garbage collector tracks only the first `TRACKED` timers of a loop: a million of them took it
     # three times as long as starting them (`make bench`, P11). A timer lets go of everything when it ends, of its loop
@@ -186,7 +184,6 @@ class Timer(Alarm):
         return True
 
     def ring(self, admission: Admission) -> None:
-        """Send a tick."""
         target = self.target
         message = self.message
         if target.runq is not self.timers._runq:
@@ -202,7 +199,6 @@ class Timer(Alarm):
             admission.deliver(target, message, self, _DATA)
 
     def origin(self) -> int:
-        """By a timer."""
         return TICKED
 
     def shown_sender(self) -> object:
@@ -211,7 +207,6 @@ class Timer(Alarm):
         return sender.shown_sender() if isinstance(sender, Told) else sender
 
     def propagated(self) -> Any:
-        """What was set when the timer was started."""
         sender = self._sender
         return sender.propagated() if isinstance(sender, Told) else ()
 
@@ -221,7 +216,6 @@ class Timer(Alarm):
             self._sender = Told(self._sender, values)
 
     def live(self) -> bool:
-        """Whether the queued tick is still wanted."""
         return self._state == QUEUED
 
     def settle(self, result: object) -> None:
@@ -229,11 +223,9 @@ class Timer(Alarm):
         self._after_tick()
 
     def fail(self, cause: BaseException) -> None:
-        """A tick's handler raised; the timer goes on all the same."""
         self._after_tick()
 
     def discard(self, why: str) -> None:
-        """A tick was not handled; the timer goes on all the same."""
         self._after_tick()
 
     def _after_tick(self) -> None:
@@ -338,7 +330,7 @@ class Timers:
         self.limit = limit
         self.closed = False
         self.count = 0
-        # Those of other loops of the same system, whose timers count against the same limit: at a glance.
+        # The timers of other loops of the system, which count against the same limit: at a glance.
         self.others: list[Timers] | None = None
         self._buckets: dict[int, Bucket] = {}
         # Invariant: a heap with every key of _buckets, and keys of buckets that are gone
@@ -352,11 +344,9 @@ class Timers:
         self._opened = -1
 
     def now(self) -> float:
-        """The time, by the loop's clock."""
         return self._tick_budget.now()
 
     def is_own_thread(self) -> bool:
-        """Whether this is the loop's own thread."""
         if COMPILED:
             mine: bool = thread_ident() == self._runq.thread
         else:
@@ -422,7 +412,6 @@ class Timers:
         return bucket
 
     def remove(self, timer: Alarm) -> None:
-        """Forget a pending alarm."""
         self.count -= 1
         bucket = timer._bucket
         if bucket is None:
