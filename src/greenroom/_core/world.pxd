@@ -10,4 +10,3 @@ cdef class World:
 cdef class VirtualClock:
     cdef readonly double time
     cpdef double now(self)
-    cpdef move_to(self, double moment)

@@ -36,16 +36,11 @@ cdef class Connection:
     cpdef int offer(self, object message, object lane) except -1
     cpdef Py_ssize_t held(self)
     cpdef Py_ssize_t queued(self)
-    cpdef sent_by(self, object sender)
     cpdef object sender(self)
     @cython.locals(ring=SpscRing)
     cpdef close(self)
-    cpdef open(self, tuple shut=*)
-    cpdef ask_for_room(self, object on_room)
-    cpdef forget_room(self, object on_room)
     cpdef has_room(self)
     cdef _tell_room(self)
-    cpdef abandon(self)
 
 cdef class HandleBase:
     cdef readonly Connection _connection
@@ -84,8 +79,6 @@ cdef class ShardedInbox:
     cpdef bint waits(self)
     @cython.locals(connection=Connection, held=Py_ssize_t)
     cpdef Py_ssize_t held(self)
-    cpdef open(self)
-    cpdef close(self)
     @cython.locals(moved=Py_ssize_t)
     cpdef Py_ssize_t step(self) except -1
     @cython.locals(skipped=Py_ssize_t, phase=Py_ssize_t, moved=Py_ssize_t)
@@ -102,10 +95,9 @@ cdef class ShardedInbox:
     cdef bint _is_plain(self) except? True
     cdef _move_plainly(self, Connection connection, Cell cell, SpscRing ring, Py_ssize_t count)
     cdef _let_in(self, Connection connection, Cell cell, object message, object lane)
-    cpdef Py_ssize_t bury(self, object why, tuple lanes=*) except -1
     @cython.locals(connection=Connection, ring=SpscRing, target=Cell, buried=Py_ssize_t)
-    cdef Py_ssize_t _bury_all(self, object why, tuple lanes) except -1
-    cdef Py_ssize_t _bury(self, Connection connection, Cell target, object message, object why) except -1
+    cpdef Py_ssize_t bury(self, object why, tuple lanes=*) except -1
+    cdef _bury(self, Connection connection, Cell target, object message, object why)
     @cython.locals(connection=Connection)
     cdef _forget_abandoned(self)
 

@@ -356,36 +356,34 @@ class ShardedInbox:
 
     def bury(self, why: str, lanes: tuple[Lane, ...] = _ALL) -> int:
         """Make dead letters of what the rings hold; how many those were. Of all lanes, also of what is put down."""
-        with self._burying:  # when the loop has stopped, the pod may be ended from another thread
-            return self._bury_all(why, lanes)
-
-    def _bury_all(self, why: str, lanes: tuple[Lane, ...]) -> int:
         buried = 0
-        for connection in list(self.connections):
-            target = connection.cell
-            if target is None:
-                continue
-            for lane in lanes:
-                ring = connection.ring_of(lane)
-                while ring.count() > 0:
-                    buried += self._bury(connection, target, ring.pop(), why)
-            outbox = connection.outbox if lanes is _ALL else None
-            while outbox:
-                try:
-                    message = outbox.take()
-                except IndexError:  # its holder was quicker
-                    break
-                buried += self._bury(connection, target, message, why)
-            connection.has_room()
+        with self._burying:  # when the loop has stopped, the pod may be ended from another thread
+            for connection in list(self.connections):
+                target = connection.cell
+                if target is None:
+                    continue
+                for lane in lanes:
+                    ring = connection.ring_of(lane)
+                    while ring.count() > 0:
+                        self._bury(connection, target, ring.pop(), why)
+                        buried += 1
+                outbox = connection.outbox if lanes is _ALL else None
+                while outbox:
+                    try:
+                        message = outbox.take()
+                    except IndexError:  # its holder was quicker
+                        break
+                    self._bury(connection, target, message, why)
+                    buried += 1
+                connection.has_room()
         return buried
 
-    def _bury(self, connection: Connection, target: Cell, message: object, why: str) -> int:
+    def _bury(self, connection: Connection, target: Cell, message: object, why: str) -> None:
         sender = connection.sender()
         if isinstance(message, MessageInContext):
             sender = message.sender
             message = message.message
         self._admission.turn_away(target, message, sender, why)
-        return 1
 
 
 class HandleBase:

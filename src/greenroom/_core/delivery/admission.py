@@ -161,11 +161,7 @@ class Admission(AdmissionBase):
             self._bury_refused(cell, message, sender, exc)
 
     def deliver_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest."""
-        if self.director is None:
-            self.deliver(cell, message, sender, lane)
-            return
-        # The director was told when it was sent.
+        """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest: looked at as it was sent."""
         try:
             self.decide(cell, message, sender, lane)
         except BaseException as exc:

@@ -48,7 +48,6 @@ cdef class Inbound(InboundBase):
     @cython.locals(director=Director)
     cpdef bint send_if_room(self, Cell cell, object message, object sender, object lane) except? True
     cpdef bint post_to_line(self, Cell cell, object action) except? True
-    cpdef _arrive(self, Cell cell, object action)
     @cython.locals(parked=Parked, director=Director)
     cpdef notify(self, Cell cell, object notice)
     cpdef order(self, Cell cell, object action)
@@ -71,7 +70,6 @@ cdef class Inbound(InboundBase):
     cpdef clear_bell(self)
     cpdef bint fall_asleep(self)
     cpdef note_awake(self)
-    cpdef rouse_by(self, object rouse)
     cdef _rouse_if_asleep(self)
     @cython.locals(late=list, left=int, cell=Cell, delivered=Py_ssize_t)
     cpdef take_in(self)
@@ -80,8 +78,6 @@ cdef class Inbound(InboundBase):
     cdef _deliver(self, Cell cell, object lane, object message, object sender)
     @cython.locals(parked=Parked, total=Py_ssize_t)
     cpdef Py_ssize_t count(self, Cell cell=*)
-    cpdef close(self)
-    cpdef end(self)
     @cython.locals(late=dict, cell=Cell)
     cpdef settle(self)
 

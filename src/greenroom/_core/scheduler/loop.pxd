@@ -45,9 +45,6 @@ cdef class Loop:
     cdef readonly unsigned long long ticks
 
     cpdef double now(self) except? -1.0
-    cpdef adopt(self)
-    cpdef step_aside(self)
-    cpdef come_back(self)
     cdef _require_own_thread(self, str what)
     cdef _require_own(self, Cell cell)
     @cython.locals(cell=Cell)
@@ -62,13 +59,9 @@ cdef class Loop:
     cpdef cancel_timers(self, Cell cell)
     @cython.locals(now=double, takes_in=bint)
     cpdef tick(self)
-    @cython.locals(inbox=ShardedInbox, inboxes=list)
+    @cython.locals(inbox=ShardedInbox, inboxes=list, moved=Py_ssize_t)
     cdef _serve_inboxes(self, double now, bint takes_in)
-    @cython.locals(inbox=ShardedInbox, moved=Py_ssize_t)
-    cdef Py_ssize_t _move_bursts(self, list inboxes) except -1
     cdef bint _leaves_brought(self) except? True
     @cython.locals(timer=Alarm, fired=int)
     cdef _fire_due(self, double now)
-    cpdef run_until_idle(self)
     cpdef bint has_work(self)
-    cpdef close(self)

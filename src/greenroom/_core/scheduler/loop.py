@@ -275,7 +275,8 @@ class Loop:
         inboxes: list[ShardedInbox] = self.inboxes  # type: ignore[assignment]
         if takes_in:
             self.inbound.clear_bell()
-            self._move_bursts(inboxes)
+            for inbox in inboxes:
+                inbox.step()
         while True:
             self.visits.make(now)
             if not takes_in:
@@ -284,17 +285,14 @@ class Loop:
                 for inbox in inboxes:
                     inbox.is_stalled = False  # there may be room again
                 break
-            if self._move_bursts(inboxes) == 0:
+            moved = 0
+            for inbox in inboxes:
+                moved += inbox.step()
+            if moved == 0:
                 break
         for inbox in inboxes:
             if inbox.waits():
                 self.inbound.ring_bell()
-
-    def _move_bursts(self, inboxes: list[ShardedInbox]) -> int:
-        moved = 0
-        for inbox in inboxes:
-            moved += inbox.step()
-        return moved
 
     def connect_inbox(self, bursts: Mapping[Lane, int]) -> ShardedInbox:
         """A new inbox for cells of this loop. Before it runs, or on its own thread."""

@@ -15,12 +15,7 @@ cdef class Poller:
     cdef public object after_tick
     cdef public bint is_timeline
     cdef object __weakref__
-    cpdef attach(self, object aio=*)
-    cpdef detach(self)
-    cdef _cancel_handles(self)
     cpdef _tick_soon(self)
-    cpdef _rouse_from_outside(self, object aio)
-    cpdef _tick_now(self, object aio)
     cpdef _tick_due(self)
     @cython.locals(loop=Loop, took_in=bint)
     cpdef _tick(self)

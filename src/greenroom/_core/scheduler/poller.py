@@ -130,16 +130,13 @@ class Poller:
         if self._watches is not None:
             self._watches.close()
             self._watches = None
-        self._cancel_handles()
-        self._aio = self._callback = self._place = None
-        self._tell_idle()
-
-    def _cancel_handles(self) -> None:
         for handle in (self._soon, self._later):
             if handle is not None:
                 handle.cancel()
         self._soon = self._later = None
         self._later_at = inf
+        self._aio = self._callback = self._place = None
+        self._tell_idle()
 
     def _tick_soon(self) -> None:
         """Ask asyncio for a tick, behind what it has ready."""

@@ -38,7 +38,6 @@ cdef class Director(World):
     cdef object _number, _moment
     cdef readonly unsigned long long fingerprint
     cdef dict _names
-    cpdef allow(self, long long steps)
     @cython.locals(position=Py_ssize_t)
     cpdef Py_ssize_t next(self, RunQueue runq) except -1
     @cython.locals(position=Py_ssize_t, mark=cython.ulonglong, number=cython.ulonglong)
@@ -56,7 +55,6 @@ cdef class Director(World):
     @cython.locals(receipt=Receipt)
     cpdef object handle(self, Cell cell, object message, object sender)
     cpdef bint is_fault(self, object cause) except? False
-    cpdef inject(self, object cause)
     cdef _keep(self, object cause, object who)
     @cython.locals(
         number=cython.ulonglong, sender=cython.ulonglong, mark=cython.ulonglong, log=list, place=Py_ssize_t
