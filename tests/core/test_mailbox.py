@@ -9,8 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from greenroom._core.build import COMPILED
 from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
-from greenroom._core.mailbox.mailbox import Mailbox
-from greenroom._core.mailbox.sidelanes import SideLanes, data_place
+from greenroom._core.mailbox.mailbox import Mailbox, SideLanes, data_place
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.scheduler.loop import Loop
 from greenroom.errors import MailboxFull

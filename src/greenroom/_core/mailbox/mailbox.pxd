@@ -1,12 +1,37 @@
 import cython
 from cpython.ref cimport PyObject
 from greenroom._core.mailbox.ring cimport Ring, move_at
-from greenroom._core.mailbox.sidelanes cimport SideLanes
 from greenroom._core.receipt cimport Receipt, is_from_itself
 
 cdef int LANES, PRIORITY, RECEIPTS, STALLED
 cdef int EMPTY, LOG, DATA, MANAGEMENT, CONTROL, PATIENCE
 cdef object NOTICE, _DROP_OLD
+
+@cython.final
+cdef class SideLane:
+    cdef Ring messages, places
+
+@cython.final
+cdef class SideLanes:
+    cdef SideLane control, management, log
+    cdef readonly object arrived
+    cdef public int passed
+    cdef SideLane lane(self, int code)
+    @cython.locals(lane=SideLane)
+    cpdef int depth(self, int code)
+    cpdef int total(self)
+    @cython.locals(lane=SideLane)
+    cpdef list senders(self)
+    @cython.locals(lane=SideLane)
+    cpdef int slots(self, int code)
+    @cython.locals(lane=SideLane)
+    cpdef push(self, int code, object message, object sender, object data_before)
+    @cython.locals(lane=SideLane)
+    cpdef put_back(self, int code, object message, object sender)
+    cpdef object first_sender(self, int code)
+    cpdef object first_place(self, int code)
+    @cython.locals(lane=SideLane)
+    cpdef object pop(self, int code)
 
 cdef class Mailbox(Ring):
     cdef public int limit, reserved
