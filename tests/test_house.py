@@ -56,7 +56,7 @@ CORE_FLOORS = [
     ["behavior", "flags", "itemkinds", "limits", "observerhooks", "world"],
     ["receipt"],
     ["build"],
-    ["fastrlock", "runqueue"],
+    ["runqueue"],
     ["mailbox"],
     ["current"],
     ["timing"],

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from greenroom._core.fastrlock import FastRLock
+from greenroom._core.delivery.inbound import FastRLock
 
 
 def test_its_holder_may_go_in_again_and_leaves_as_often() -> None:

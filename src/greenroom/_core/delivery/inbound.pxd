@@ -1,8 +1,7 @@
 import cython
 from cpython.ref cimport PyObject
-from greenroom._core.capi cimport COMPILED, fence
+from greenroom._core.capi cimport COMPILED, fence, thread_ident
 from greenroom._core.current cimport sender_here
-from greenroom._core.fastrlock cimport FastRLock
 from greenroom._core.mailbox.cell cimport Cell, add_reserved
 from greenroom._core.mailbox.mailbox cimport move_in
 from greenroom._core.delivery.admission cimport Admission
@@ -13,6 +12,38 @@ from greenroom._core.runqueue cimport InboundBase
 cdef int ELSEWHERE, OFFLOADED, INTERCEPTED, ROOM, _MOST_FOR_THE_DEAD, _MOST_AT_ONCE
 cdef dict worlds, current_handoffs
 cdef object deque, world_here, partial, get_ident, Lane, NOTICE, _DATA, _REJECT, _DROP_OLD, _NOTICE, _ORDER, _CALL, _PARKED, _STOPPED, _REFUSED, _TURNED_AWAY
+
+cdef extern from "pythread.h":
+    ctypedef void *PyThread_type_lock
+    PyThread_type_lock PyThread_allocate_lock()
+    int PyThread_acquire_lock(PyThread_type_lock lock, int wait) nogil
+    void free_to_enter "PyThread_release_lock" (PyThread_type_lock lock)
+    void PyThread_free_lock(PyThread_type_lock lock)
+
+cdef inline PyThread_type_lock new_lock() except NULL:
+    cdef PyThread_type_lock lock = PyThread_allocate_lock()
+    if lock == NULL:
+        raise MemoryError("no lock can be made")
+    return lock
+
+cdef inline void free_lock(PyThread_type_lock lock):
+    if lock != NULL:
+        PyThread_free_lock(lock)
+
+cdef inline void wait_for_lock(PyThread_type_lock lock):
+    if not PyThread_acquire_lock(lock, 0):
+        with nogil:
+            PyThread_acquire_lock(lock, 1)
+
+
+@cython.final
+cdef class FastRLock:
+    cdef object _plain
+    cdef PyThread_type_lock _lock
+    cdef unsigned long _holder
+    cdef Py_ssize_t _depth
+    cpdef enter(self)
+    cpdef leave(self)
 
 @cython.locals(previous=int, before=int)
 cpdef int change_reserved(Cell cell, int change) noexcept

@@ -34,13 +34,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 from greenroom._core.build import COMPILED
 from greenroom._core.current import current_handoffs, sender_here
 from greenroom._core.delivery.admission import Admission
 from greenroom._core.delivery.intake import Intake
-from greenroom._core.fastrlock import FastRLock
 from greenroom._core.flags import INTERCEPTED, OFFLOADED, PROPAGATES, ROOM
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.receipt import NOTICE
@@ -49,7 +48,7 @@ from greenroom._core.world import world_here, worlds
 from greenroom.errors import SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
-__all__ = ["Inbound"]
+__all__ = ["FastRLock", "Inbound"]
 
 ELSEWHERE = OFFLOADED | INTERCEPTED | PROPAGATES
 """What has to be looked at before a message may wait."""
@@ -75,6 +74,53 @@ _REMEDY = (
     "that system is real, and not part of it: put a stand-in in the actor's place (`harness.inbox()`, or one of "
     "your own), or spawn it in the simulation"
 )
+
+
+class FastRLock:
+    """A lock that its holder may take again, and that is cheap to take when it is free.
+
+    `threading.RLock` parses its arguments each time it is taken: with it, a send from a foreign thread took 440 ns
+    instead of 250. Compiled, this one asks the system's lock itself, and gives up the GIL only if it has to wait.
+    """
+
+    def __init__(self) -> None:
+        self._plain = None if COMPILED else RLock()
+        if COMPILED:
+            self._lock = new_lock()
+            # Invariant: _holder is the thread that has _lock, or 0; written by that thread alone
+            self._holder = 0
+            self._depth = 0
+
+    def __dealloc__(self) -> None:
+        if COMPILED:
+            free_lock(self._lock)
+
+    def enter(self) -> None:
+        if COMPILED:
+            if self._holder == thread_ident():
+                self._depth += 1
+            else:
+                wait_for_lock(self._lock)
+                self._holder = thread_ident()
+                self._depth = 1
+        else:
+            self._plain.acquire()  # type: ignore[union-attr]
+
+    def leave(self) -> None:
+        if COMPILED:
+            self._depth -= 1
+            if self._depth == 0:
+                self._holder = 0
+                free_to_enter(self._lock)
+        else:
+            self._plain.release()  # type: ignore[union-attr]
+
+    def __enter__(self) -> Self:
+        self.enter()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.leave()
 
 
 class Parked:
