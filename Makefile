@@ -54,8 +54,9 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: $(VENVS)/demo/.ready ## Build, then watch 3,000 actors at work (ARGS="--seconds 5", ARGS=--plain)
-	@echo "== package for the demo (takes a few minutes, unless it is built already)"
+demo: ## Build, then watch 3,000 actors at work (ARGS="--seconds 5", ARGS=--plain)
+	@echo "== package for the demo (takes a minute or two, unless it is built already)"
+	@$(MAKE) -j2 $(VENVS)/demo/.ready $(OUT)/sdist.stamp
 	@build=compiled; \
 	$(MAKE) -s $(VENVS)/demo/.holds-compiled 2>/dev/null || { \
 	  build=pure; \
