@@ -194,7 +194,7 @@ class Lifecycle(HostBase):
         self.loop: Loop = None  # type: ignore[assignment]
         # What ties the loop to asyncio; the system sets it.
         self.poller: Any = None
-        # Cells whose refs were pickled, for as long as anybody has such a ref.
+        # Cells whose refs were pickled, for as long as such a ref exists.
         self.pickled: WeakValueDictionary[int, Cell] = WeakValueDictionary()
         # What actors have that are spawned without settings of their own.
         self.settings = Settings(system.config.supervision, system.config.env)
@@ -901,12 +901,10 @@ class Lifecycle(HostBase):
     # -- messages that no actor handles
 
     def dead_letter(self, cell: Cell, message: object, sender: object, why: str) -> None:
-        shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-        self.system.dead_letters.publish(message, shown, cell.shown(), why)
+        self.system.dead_letters.publish(message, _shown(sender), cell.shown(), why)
 
     def unhandled(self, cell: Cell, message: object, sender: object) -> None:
-        shown = sender.shown_sender() if isinstance(sender, Receipt) else sender
-        self.publish(message, shown, cell.shown(), "unhandled")
+        self.publish(message, _shown(sender), cell.shown(), "unhandled")
 
     def late_reply(self, cell: Cell, value: object, asker: object) -> None:
         """Count and publish an answer to a question that is over. From any thread."""
@@ -1000,6 +998,10 @@ class Lifecycle(HostBase):
         parent = (self.system.actor(above) or self.find(0, above)) if above else None
         ghost.record = tombstone_of(unknown, name, parent, None)
         return self._new_ref(ghost, name, ghost.record.parent)
+
+
+def _shown(sender: object) -> object:
+    return sender.shown_sender() if isinstance(sender, Receipt) else sender
 
 
 def _await(life: Lifecycle, cell: Cell, record: ActorRecord, waiting: Any) -> Procedure:

@@ -67,7 +67,7 @@ def refuse_generator(function: object, shown: str | None = None) -> None:
 
 
 def require_answers(answers: object, what: str) -> tuple[type[Exception], ...]:
-    """The same, if they are types of exceptions that may answer a message.
+    """Return `answers` if they are types of exceptions that may answer a message.
 
     >>> require_answers(KeyError, "Booking.answers")
     Traceback (most recent call last):
@@ -93,8 +93,11 @@ def require_answers(answers: object, what: str) -> tuple[type[Exception], ...]:
 class Behavior(BehaviorBase):
     """What an actor does next. `Behaviors` makes them; handlers return them, `spawn` and `become` take them."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     __signature__ = MadeByRuntime("Behavior")
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return type(self), tuple(getattr(self, name) for name in self.__slots__)
 
 
 class _Word(Behavior):
@@ -127,9 +130,6 @@ class Failed(Behavior):
         super().__init__()
         self.cause = cause
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Failed, (self.cause,)
-
     def __repr__(self) -> str:
         return f"Behaviors.failed({self.cause!r})"
 
@@ -137,7 +137,7 @@ class Failed(Behavior):
 class Receive(Behavior):
     """Messages are handled by `handler(ctx, message)`, signals by `on_signal(ctx, signal)`."""
 
-    __slots__ = ("answers", "handler", "on_signal")
+    __slots__ = ("handler", "on_signal", "answers")  # noqa: RUF023 - their order is that of the arguments
 
     def __init__(
         self,
@@ -154,9 +154,6 @@ class Receive(Behavior):
         self.on_signal = on_signal
         self.answers = require_answers(answers, "answers of Behaviors.receive()")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Receive, (self.handler, self.on_signal, self.answers)
-
     def __repr__(self) -> str:
         return f"Behaviors.receive({getattr(self.handler, '__name__', self.handler)})"
 
@@ -164,7 +161,7 @@ class Receive(Behavior):
 class Setup(Behavior):
     """`make(what it needs)` returns the behavior to begin with; called when the actor starts."""
 
-    __slots__ = ("capacity", "make", "needs")
+    __slots__ = ("needs", "make", "capacity")  # noqa: RUF023 - as above
 
     def __init__(self, needs: str, make: Callable[..., object], capacity: int | None = None) -> None:
         if not callable(make):
@@ -174,9 +171,6 @@ class Setup(Behavior):
         self.needs = needs
         self.make = make
         self.capacity = capacity
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Setup, (self.needs, self.make, self.capacity)
 
     def __repr__(self) -> str:
         return f"Behaviors.{self.needs}({getattr(self.make, '__name__', self.make)})"
@@ -193,9 +187,6 @@ class Supervised(Behavior):
         super().__init__()
         self.behavior = behavior
         self.supervision = supervision
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Supervised, (self.behavior, self.supervision)
 
     def __repr__(self) -> str:
         return f"Behaviors.supervise({self.behavior!r}, {self.supervision!r})"

@@ -29,7 +29,7 @@ _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float),
 
 
 def handles(*types: type) -> Callable[[F], F]:
-    """Let the method handle messages of these types: the exact type first, then its bases in their order."""
+    """Mark a method that handles messages of these types: the exact type first, then its bases in their order."""
     if not types or not all(isinstance(given, type) for given in types):
         raise BadArgument(f"@handles() takes the message types, as in @handles(Deposit, Withdraw); it got {types!r}")
 

@@ -134,7 +134,7 @@ class RestartEngine(Generic[M]):
 
     def rested(self, member: M, reason: ExitReason) -> None:
         if member.status is not Status.ENDING:
-            is_news = member.status is not Status.LEAVING  # else whoever told it to leave goes on
+            is_news = member.status is not Status.LEAVING  # else the operation that told it to leave goes on
             member.status = Status.RESTING
             member.reason = reason
             member.cancel_restart()

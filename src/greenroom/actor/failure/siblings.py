@@ -39,7 +39,7 @@ RESTING = int(Stage.RESTING)
 
 
 class Sibling(Member):
-    """One of them, from when it leaves until it runs again."""
+    """One sibling, from when it leaves until it runs again."""
 
     __slots__ = ("cause", "cell", "due", "leaves", "place", "scope", "siblings")
 
@@ -83,7 +83,7 @@ class Sibling(Member):
         return True
 
     def leave(self, cause: BaseException | None) -> None:
-        """It has been told to leave when it was taken in."""
+        """Do nothing: the actor was told to leave when it was taken in."""
 
 
 class Siblings:
@@ -253,7 +253,7 @@ def _siblings_of(life: Lifecycle, parent: Address | None) -> Siblings:
 def _takes_part(record: ActorRecord) -> bool:
     """Whether a sibling is to be restarted: it is alive, and neither ending nor waiting for a decision further up."""
     if record.stage in (CREATED, ESCALATED) or type(record.cell.ref) is Alias:
-        return False  # a meta-process is its parent's own, and nobody's sibling
+        return False  # a meta-process is its parent's own, and has no siblings
     if GOES_DOWN[record.stage]:
         return COMES_BACK[record.stage] and STATES[record.state] is not State.STOPPING
     restart_state = None if record.extras is None else record.extras.restart_state

@@ -71,7 +71,7 @@ class ActorClassInfo:
         self.ambiguous = _ambiguous(actor_class)
         self.label = (actor_class.__name__,)
         self.handler = _handler_of(actor_class)
-        # Again: an `__init_subclass__` of the user's may not have called the one of Actor.
+        # Checked again: a user's `__init_subclass__` may not have called that of Actor.
         self.answers = require_answers(actor_class.answers, f"{actor_class.__name__}.answers")
         self.hooks = frozenset(name for name in HOOKS if _has_own(actor_class, name))
         for name in self.hooks:

@@ -233,7 +233,7 @@ class Question(Wait):
             never_awaited.forget()
 
     def _is_worth_telling(self) -> bool:
-        """Whether to log a failure that nobody retrieves. The end of the system tells what it discards, and a world
+        """Whether to log a failure that is never retrieved. The end of the system tells what it discards, and a world
         that is not real has a way of its own: it must not depend on when garbage is collected.
         """
         if not self._loop.world.is_real:
@@ -283,7 +283,7 @@ class Question(Wait):
             book, self._book = self._book, None
         self.disarm(self._loop.timers)
         if book is not None:
-            # It is the answering actor's: that may live on another loop.
+            # The book is the answering actor's, which may live on another loop.
             loop = self.target.loop
             if loop is self._loop or not loop.inbound.post_back(None, partial(book.pop, self, None)):
                 book.pop(self, None)
@@ -306,7 +306,7 @@ class Question(Wait):
         return self._propagated if COMPILED else getattr(self, "_propagated", None)  # which an ask need not set
 
     def propagate(self, values: Any) -> None:
-        """Let its message bring them along."""
+        """Send these context variables along with the message."""
         self._propagated = values
 
     def shown_sender(self) -> object:
@@ -412,7 +412,7 @@ class Question(Wait):
             self._end(GIVEN_UP, AskTimeout(self.target.shown(), self.timeout))
 
     def _end(self, status: int, value: object) -> None:
-        if self._loop.is_guarded:  # else its world has nobody who wants to know
+        if self._loop.is_guarded:  # else its world does not want to know
             self._loop.world.ask_ended(self.target, self, status == ANSWERED, value)
         self._close(status, value)
         if status != ANSWERED:
@@ -922,7 +922,7 @@ def _ask_from_outside(
         raise WrongThread("ask()", "no asyncio loop runs here: use `ask_sync()`") from None
     question.set_up(loop, cell, asker, seconds)
     if asker is not None:
-        question.is_asked_now()  # before the actor asked can ask somebody else because of it
+        question.is_asked_now()  # before the actor asked can ask another because of it
     question.tell_future(aio.create_future(), aio)
     send_question(question, message, lane, patiently)
     if seconds >= 0.0:
@@ -937,7 +937,7 @@ def _ask_from_another_loop(
     asker = home.visits.hand
     require_may_ask(asker)
     question.set_up(home, cell, asker, seconds)
-    question.is_asked_now()  # before the actor asked can ask somebody else because of it
+    question.is_asked_now()  # before the actor asked can ask another because of it
     send_question(question, message, lane, patiently)
     if seconds >= 0.0:
         question.arm()

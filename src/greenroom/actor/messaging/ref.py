@@ -254,7 +254,7 @@ class ActorRef(Address, Generic[M, R]):
         self._cell.loop.host.request_failure(self._cell, cause)
 
     def _fail_by_pipe(self, cause: BaseException) -> None:
-        """The same, for `ctx.pipe_to_self`."""
+        """As `fail`, for `ctx.pipe_to_self`."""
         self._cell.loop.host.request_failure(self._cell, cause, why="because what it piped to itself raised")
 
     def restart(self, cause: BaseException | None = None) -> None:

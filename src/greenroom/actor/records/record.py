@@ -128,7 +128,7 @@ class Settings:
 
 
 def attach_record(record: ActorRecord, cell: Cell, spec: object, args: tuple[object, ...]) -> None:
-    """Let a record that `Lifecycle` has not made be that of `cell`."""
+    """Give `cell` a record that `Lifecycle` has not made."""
     record.cell = cell
     record.spec = spec
     record.args = args
@@ -170,7 +170,7 @@ class Extras:
     def __init__(self) -> None:
         # What it hands down to its children, if that is not the system's own.
         self.settings: Settings | None = None
-        # The same, as the behavior of the present incarnation has it.
+        # What the behavior of the present incarnation says instead (`Behaviors.supervise`).
         self.settings_of_behavior: Settings | None = None
         # By which dispatcher its code runs, and where, if that is not on its loop's own thread. Where threads are not
         # real, all code runs on that thread, and there is no place.

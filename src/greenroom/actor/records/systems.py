@@ -20,7 +20,7 @@ _elsewhere: list[Callable[[str, int, str], Any]] = []
 
 
 def enrol(system: ActorSystem) -> None:
-    """Let refs of `system` be unpickled in this process, and call it when the program ends."""
+    """Make refs of `system` known to pickle in this process, and call the system when the program ends."""
     if not _systems:
         atexit.unregister(_tell_of_exit)
         atexit.register(_tell_of_exit)
