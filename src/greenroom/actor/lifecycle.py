@@ -265,7 +265,7 @@ class Lifecycle(HostBase):
 
         1 what was given is understood, also where its code is to run; 2 the system takes actors, 3 so does the parent,
         4 and the name is free: all that can be refused is refused by now, but for a full table, and nothing has changed
-        yet. 5 A cell with its mailbox 6 gets a slot and an id, 7 a ref, 8 a body, which has its parent's settings
+        yet. 5 A cell with its mailbox 6 gets a slot and an id, 7 a ref, 8 a record, which has its parent's settings
         unless the spawn has its own. 9 It stands among its siblings. 10 It is ordered to start; 11 the ref is returned.
         """
         spec = self._spec

@@ -85,6 +85,9 @@ class Awaited:
 
     __slots__ = ("_alarm", "_deadline", "cell", "finish", "timeout")
 
+    happened = ""
+    """What the actor has done when it has happened, for the error when it is late."""
+
     def __init__(self, cell: Cell, timeout: float | None = None) -> None:
         if timeout is not None:
             require_delay("timeout", timeout)
@@ -120,7 +123,7 @@ class Awaited:
 
     def late(self) -> BaseException:
         """The error when it did not happen in time."""
-        raise NotImplementedError
+        return WaitTimeout(self.cell.shown(), self.happened, self.timeout or 0.0)
 
 
 class LifeEvent(Awaited):
@@ -160,6 +163,7 @@ class Start(LifeEvent):
     __slots__ = ()
 
     for_start = True
+    happened = "started"
 
     def check(self) -> None:
         require_startable(self.cell)
@@ -171,21 +175,17 @@ class Start(LifeEvent):
     def ended(self, reason: ExitReason) -> None:
         self.end(None, ActorTerminated(self.cell.shown(), reason) if reason.cause is None else reason.cause)
 
-    def late(self) -> BaseException:
-        return WaitTimeout(self.cell.shown(), "started", self.timeout or 0.0)
-
 
 class End(LifeEvent):
     __slots__ = ()
+
+    happened = "ended"
 
     def check(self) -> None:
         require_other(self.cell, "end")
 
     def ended(self, reason: ExitReason) -> None:
         self.end(reason)
-
-    def late(self) -> BaseException:
-        return WaitTimeout(self.cell.shown(), "ended", self.timeout or 0.0)
 
 
 class Inspection(LifeEvent):

@@ -1,6 +1,6 @@
 """The runtime's record of one actor, and of its children; and what is left of it.
 
-An idle actor must be small, so a body holds only what every actor has; the rest is in `Extras`, made on first use.
+An idle actor must be small, so a record holds only what every actor has; the rest is in `Extras`, made on first use.
 Children are linked to one another: adding and removing one costs the same however many there are, and no table has to
 be kept for those without a name.
 
@@ -242,7 +242,7 @@ class ChildList:
         self._first: ActorRecord | None = None
         self._last: ActorRecord | None = None
         self.count = 0
-        # Invariant: the bodies in here that have a name of their own, by that name; None if none ever had
+        # Invariant: the records in here that have a name of their own, by that name; None if none ever had
         self.names: dict[str, ActorRecord] | None = None
         # What is left of the last nameless child that ended in the ordinary way.
         self._left: Tombstone | None = None
