@@ -67,6 +67,7 @@ cpdef bint was_left(Question question) except? False
 cpdef bint is_waited_for(Question question) except? False
 cpdef break_cycle(Question question)
 cpdef forward_question(Question question, Cell target)
+cpdef refuse_in_cycle(Question question, tuple refs)
 cpdef end_in_cycle(Question question, tuple refs)
 
 @cython.final

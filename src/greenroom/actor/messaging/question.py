@@ -595,8 +595,7 @@ class Walk:
             return
         numbers = [number for _, _, number in self._followed]
         last = numbers.index(max(numbers))
-        refused, refs = self._followed[last][0], (asked[last - 1], *asked[last:], *asked[:last])
-        refused._loop.inbound.post_back(None, partial(end_in_cycle, refused, refs))
+        refuse_in_cycle(self._followed[last][0], (asked[last - 1], *asked[last:], *asked[:last]))
 
 
 def awaited_by(cell: Cell) -> Question | None:
@@ -680,6 +679,11 @@ def forward_question(question: Question, target: Cell) -> None:
         question.target = target
     if not question._goes_elsewhere(break_cycle, question):
         break_cycle(question)
+
+
+def refuse_in_cycle(question: Question, refs: tuple[object, ...]) -> None:
+    """Refuse `question`, whose asker is in a circle, or is about to be. From any thread."""
+    question._loop.inbound.post_back(None, partial(end_in_cycle, question, refs))
 
 
 def end_in_cycle(question: Question, refs: tuple[object, ...]) -> None:
