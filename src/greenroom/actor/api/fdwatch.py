@@ -62,6 +62,7 @@ class FdWatch(Receipt):
         return f"<FdWatch of {self.fd} by {self._cell.name()}{'' if self.active else ', over'}>"
 
     def ready(self, events: int) -> None:
+        """Send an `IoReady`, once."""
         poller = self._cell.loop.host.poller
         poller.pause(self.fd)
         message = IoReady(self.fd, events)

@@ -201,6 +201,7 @@ class Question(Wait):
         raise BadArgument("an ask cannot be pickled: await it, and send its result")
 
     def done(self) -> bool:
+        """Whether the ask has ended, with a reply or without."""
         return self._status != OPEN
 
     def peek_target(self) -> Cell:
@@ -346,6 +347,7 @@ class Question(Wait):
         return reason
 
     def end_with(self, reason: ExitReason) -> None:
+        """Fail because the actor that was to answer has ended."""
         self.refuse(self._terminated(reason, reason.cause))
 
     def break_off(self, cause: BaseException | None, happened: str | None) -> None:
@@ -469,6 +471,7 @@ class Question(Wait):
             self.refuse(error)
 
     def arm(self) -> None:
+        """Ring after the timeout."""
         if self._status == OPEN:
             self.deadline = self._loop.timers.now() + self.timeout
             self._loop.timers.add(self)
@@ -794,6 +797,7 @@ class Asked(Question):
         raise error
 
     def close(self) -> None:
+        """Give up: the task that it was given to was thrown away."""
         self.cancel()
 
     def future(self) -> asyncio.Future[Any]:
