@@ -106,8 +106,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["BY_CONTEXT", "BY_OFFLOADED", "STOP_IN_ORDER", "Lifecycle", "site_of_caller"]
-
 CREATED = int(Stage.CREATED)
 STARTING = int(Stage.STARTING)
 RUNNING = int(Stage.RUNNING)

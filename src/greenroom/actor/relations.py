@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.exits import ExitReason
 
-__all__ = [
-    "BATCH",
-    "Relations",
-    "demonitor",
-    "known_relations",
-    "link",
-    "monitor",
-    "notify_in_batches",
-    "relations_of",
-    "tell_watchers",
-    "unlink",
-    "unwatch",
-    "watch",
-]
-
 BATCH = 512
 """How many are told of an end before others have their turn."""
 

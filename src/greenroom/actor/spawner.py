@@ -21,8 +21,6 @@ from greenroom.validation import require_instance, require_seconds
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = ["CONCURRENT", "SPREAD", "Spawner"]
-
 CONCURRENT = "concurrent"
 """The dispatcher of actors that are spawned without one: the system's own loop."""
 SPREAD = "spread"

@@ -34,9 +34,6 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["Actor"]
-
-
 class Actor(_Base[M, R]):
     """An instance of your code with private state, which handles one message at a time.
 

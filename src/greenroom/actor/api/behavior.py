@@ -26,28 +26,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.stash import Stash
     from greenroom.actor.messaging.timers import KeyedTimers
 
-__all__ = [
-    "SAME",
-    "STOPPED",
-    "UNHANDLED",
-    "Behavior",
-    "Behaviors",
-    "CurrentBehavior",
-    "Failed",
-    "Receive",
-    "Setup",
-    "Supervised",
-    "become",
-    "become_next",
-    "close_unawaited",
-    "install_behavior",
-    "positional_arguments",
-    "refuse_generator",
-    "require_answers",
-    "resolve_behavior",
-    "unbecome",
-]
-
 
 def refuse_generator(function: object, shown: str | None = None) -> None:
     """Raise if `function` has a `yield` in it: a call would make a generator, and not run a line of it."""

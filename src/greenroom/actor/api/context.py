@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from greenroom.meta.process.metaprocess import MetaProcess
     from greenroom.meta.process.options import MetaOptions
 
-__all__ = ["Context", "ContextRecord"]
-
 _log = logging.getLogger("greenroom.actor")
 
 

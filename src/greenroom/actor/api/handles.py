@@ -20,8 +20,6 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from greenroom.actor.api.behavior import refuse_generator
 from greenroom.errors import BadArgument, HandlerConflict
 
-__all__ = ["dispatcher_of", "handles", "require_matching_types"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 _PROMOTED: dict[type, tuple[type, ...]] = {float: (int,), complex: (int, float), bytes: (bytearray, memoryview)}

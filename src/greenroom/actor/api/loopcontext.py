@@ -20,8 +20,6 @@ from greenroom.lanes import Lane
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["LoopContext"]
-
 _DATA = Lane.DATA
 
 

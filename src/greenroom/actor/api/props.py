@@ -21,8 +21,6 @@ else:
     M = TypeVar("M")
     R = TypeVar("R")
 
-__all__ = ["Props", "label_of", "props"]
-
 
 class Props(Generic[M, R]):
     """A factory with its arguments, for `spawn`. Use it if the constructor has keywords that `spawn` has too."""

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
         stop_timeout: float | None
 
 
-__all__ = ["Spawns", "spawn_child"]
-
-
 class Spawns:
     __slots__ = ()
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.policy.backoff import Backoff
 
-__all__ = ["FailOrder", "decide_on_failure"]
-
 STARTING = int(Stage.STARTING)
 RESTING = int(Stage.RESTING)
 

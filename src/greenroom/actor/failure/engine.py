@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from greenroom._core.timing.timers import ScheduledCall
     from greenroom.exits import ExitReason
 
-__all__ = ["Delayed", "Member", "Operation", "RestartEngine", "Status"]
-
 Operation = Generator[None, None, None]
 
 

@@ -41,18 +41,6 @@ if TYPE_CHECKING:
 
     from greenroom._core.mailbox.cell import Cell
 
-__all__ = [
-    "FailureSource",
-    "declared_as",
-    "describe",
-    "is_heard",
-    "is_refusal",
-    "report",
-    "report_refusal",
-    "report_undecided",
-    "when",
-]
-
 _log = RuntimeLog()
 
 _NEVER_ANSWERS = (HandlerAbandoned, InternalError, NotAnActor, NoThread, NotAwaited, SimulationRefused, WorkerLost)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from greenroom.actor.records.restartstate import RestartState
     from greenroom.exits import ExitReason
 
-__all__ = ["Sibling", "leave_siblings", "restart_with_siblings"]
-
 CREATED = int(Stage.CREATED)
 ESCALATED = int(Stage.ESCALATED)
 RESTING = int(Stage.RESTING)

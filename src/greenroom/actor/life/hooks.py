@@ -27,27 +27,6 @@ if TYPE_CHECKING:
 
     from greenroom.actor.offload.executor import Executor
 
-__all__ = [
-    "HANDLE",
-    "SIGNAL",
-    "Hook",
-    "Procedure",
-    "actor_of",
-    "attempt",
-    "begin",
-    "call",
-    "call_hook",
-    "deliver_notice",
-    "do",
-    "executor_of",
-    "hand_to_actor",
-    "hook_raised",
-    "inspect",
-    "method_of",
-    "rest_of_hook",
-    "rest_of_signal",
-]
-
 _log = RuntimeLog()
 
 Procedure = Generator[Awaitable[object], Any, Any]

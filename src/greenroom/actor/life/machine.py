@@ -13,20 +13,6 @@ from typing import NamedTuple
 from greenroom._core.mailbox.cell import HostOrder
 from greenroom.actor.records.states import Stage
 
-__all__ = [
-    "BREAK_OFF",
-    "CLOSE",
-    "KILL",
-    "SHUT_DOWN",
-    "START",
-    "STOP",
-    "STOP_ITSELF",
-    "TABLE",
-    "Action",
-    "Event",
-    "Row",
-]
-
 # The orders by which an actor begins and ends, which `Lifecycle.carry_out` turns into events.
 START = HostOrder(0, "start")
 STOP = HostOrder(1, "stop")

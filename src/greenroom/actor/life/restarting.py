@@ -36,19 +36,6 @@ if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.records.record import Extras
 
-__all__ = [
-    "RestartOrder",
-    "discard_instance",
-    "forget",
-    "hold",
-    "pre_restart",
-    "release",
-    "renew",
-    "rest",
-    "start_again",
-    "start_when_due",
-]
-
 _log = RuntimeLog()
 
 RESTING = int(Stage.RESTING)

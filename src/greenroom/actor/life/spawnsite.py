@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from greenroom.actor.life.spec import ActorSpec
     from greenroom.actor.records.record import ActorRecord
 
-__all__ = ["SpawnSite", "note_spawn"]
-
 SpawnSite = tuple[CodeType, int]
 """The caller's code, and the offset of the instruction it has come to."""
 

@@ -24,21 +24,6 @@ from greenroom.runtimelog import RuntimeLog
 _NO_KWARGS: dict[str, object] = {}
 _log = RuntimeLog()
 
-__all__ = [
-    "BEHAVIOR",
-    "CLASS",
-    "HANDLER",
-    "HOOKS",
-    "MAKER",
-    "OPTIONS",
-    "ActorClassInfo",
-    "ActorSpec",
-    "args_of",
-    "class_info_of",
-    "spec_of",
-    "warn_of_ambiguity",
-]
-
 # What a spec's factory is: an actor class, a function that makes an actor, a handler function, or a behavior.
 CLASS = 0
 MAKER = 1

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from greenroom.actor.records.record import ActorRecord, Extras
     from greenroom.policy.specs import Supervision
 
-__all__ = [
-    "HALT",
-    "after_pre_start",
-    "install_actor",
-    "make",
-    "post_start",
-    "pre_start",
-    "rest_of_pre_start",
-    "run",
-    "take_up",
-    "tell_started",
-]
-
 HALT = object()
 """What an action returns if the actions after it in its row are not to be done."""
 PRE_START = PreStart()

@@ -51,31 +51,6 @@ if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.records.record import Extras
 
-__all__ = [
-    "GRACE",
-    "KEPT",
-    "Deadline",
-    "ForcedActors",
-    "abandon",
-    "cancel_handler",
-    "close",
-    "drain_all",
-    "drain_messages",
-    "end",
-    "end_belongings",
-    "end_children",
-    "finish",
-    "is_to_come_back",
-    "is_wanted_back",
-    "kill_children",
-    "limit_start",
-    "must_end",
-    "patience_of",
-    "post_stop",
-    "pre_stop",
-    "tell",
-]
-
 _log = RuntimeLog()
 
 GRACE = 1.0

@@ -11,8 +11,6 @@ from greenroom.actor.messaging.waiting import block_for_answer
 from greenroom.lanes import Lane
 from greenroom.tracebacks import SHOWS_ALL, drop_outer
 
-__all__ = ["Address", "direct", "lend_methods"]
-
 # As in `question`.
 __tracebackhide__ = not SHOWS_ALL
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.records.record import Extras
 
-__all__ = ["Discards", "Drain", "clear", "drain", "drain_all"]
-
 _EMPTY = -1
 _MOST_NAMED = 1000
 _ALL = 2**31 - 1

@@ -89,21 +89,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = [
-    "Asked",
-    "Question",
-    "current_handoff",
-    "forward_question",
-    "has_escalated",
-    "loop_here",
-    "put_question",
-    "release_decider",
-    "require_may_ask",
-    "seconds_of",
-    "send_question",
-    "wait_on_thread",
-]
-
 # pytest leaves out the frames of a module that says so; compiled code cannot take its last one out itself.
 __tracebackhide__ = not SHOWS_ALL
 

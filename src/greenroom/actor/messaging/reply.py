@@ -10,8 +10,6 @@ from greenroom._core.scheduler.loop import Loop
 from greenroom.actor.messaging.question import Question
 from greenroom.errors import AlreadyReplied, BadArgument
 
-__all__ = ["Reply"]
-
 
 class Reply:
     """A reply that is given later, from anywhere, once."""

@@ -14,22 +14,6 @@ from greenroom.frozen import Frozen
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = [
-    "ChildTerminated",
-    "Down",
-    "Exit",
-    "MonitorRef",
-    "PostRestart",
-    "PostStart",
-    "PostStop",
-    "PreRestart",
-    "PreStart",
-    "PreStop",
-    "ReceiveTimeout",
-    "Signal",
-    "Terminated",
-]
-
 
 class Signal:
     """A lifecycle event of the actor itself or of another; `on_signal` gets every one."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from greenroom._core.handoff.messages import MessageHandoff
     from greenroom._core.scheduler.visits import Visits
 
-__all__ = ["DEFAULT_CAPACITY", "Stash", "require_number_of_messages"]
-
 DEFAULT_CAPACITY = 1000
 
 

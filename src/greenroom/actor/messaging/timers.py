@@ -12,8 +12,6 @@ from greenroom.actor.messaging.signals import ReceiveTimeout
 from greenroom.errors import BadArgument, InvalidDelay
 from greenroom.validation import LONGEST_DELAY, is_number, require_delay
 
-__all__ = ["KeyedTimers", "ReceiveTimer", "cell_of", "start_timer"]
-
 _FEW = 32
 """Keys that are kept without a look at whether their timers are over."""
 

@@ -51,27 +51,6 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Order
     from greenroom._core.timing.timers import ScheduledCall
 
-__all__ = [
-    "End",
-    "Inspection",
-    "Start",
-    "TaskWait",
-    "ThreadWait",
-    "block_for",
-    "block_for_answer",
-    "block_for_room",
-    "has_started",
-    "on_loop",
-    "own_mailbox_is_full",
-    "require_may_block",
-    "require_other",
-    "require_startable",
-    "wait_for_end",
-    "wait_for_inspection",
-    "wait_for_room",
-    "wait_for_start",
-]
-
 _PATIENCE = 30.0
 """Seconds beyond its timeout that a thread waits for a system whose clock is turned by hand."""
 _NOT_YET_RUNNING = (State.CREATED.code, State.STARTING.code, State.FAILED.code, State.RESTARTING.code)

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.visits import Visits
     from greenroom.actor.records.record import ActorRecord
 
-__all__ = ["Executor", "OffloadedContext"]
-
 T = TypeVar("T")
 
 _NEVER = -1

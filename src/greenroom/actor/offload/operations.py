@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from greenroom.errors import NotInWorker, WaitsForItself
 
-__all__ = ["OPERATIONS", "Operation", "Refused", "Way", "carries_out"]
-
 C = TypeVar("C", bound=type)
 Stub = Callable[..., Any]
 

@@ -36,21 +36,6 @@ if TYPE_CHECKING:
     from greenroom.actor.relations import Relations
     from greenroom.policy.specs import Supervision
 
-__all__ = [
-    "TRACKED",
-    "ActorRecord",
-    "ChildList",
-    "Extras",
-    "Settings",
-    "Tombstone",
-    "attach_record",
-    "tombstone_of",
-    "track_actor",
-    "track_instance",
-    "untrack_actor",
-    "untrack_instance",
-]
-
 TRACKED = 1000
 """How many actors of a loop the garbage collector tracks."""
 

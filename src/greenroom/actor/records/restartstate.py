@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from greenroom.policy.directives import OnRestart
     from greenroom.policy.limits import Window
 
-__all__ = ["ChildSupervisor", "Failure", "RestartState", "failures_in_a_row", "incarnation_of", "restart_state_of"]
-
 RESTING = int(Stage.RESTING)
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["Stage", "State"]
-
 
 class State(Enum):
     """The lifecycle state of an actor."""

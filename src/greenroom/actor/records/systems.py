@@ -12,8 +12,6 @@ from greenroom.errors import RefGone
 if TYPE_CHECKING:
     from greenroom.system.system import ActorSystem
 
-__all__ = ["enrol", "find_elsewhere", "resolve", "systems"]
-
 _systems: WeakValueDictionary[str, Any] = WeakValueDictionary()
 _elsewhere: list[Callable[[str, int, str], Any]] = []
 """Functions that make refs to actors of other processes. Written before anything is unpickled."""
