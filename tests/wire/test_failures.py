@@ -79,7 +79,7 @@ def test_one_whose_constructor_wants_something_else_arrives_as_it_is() -> None:
     assert (again.one, again.args) == (1, ("1 and 2",))
     assert "test_failures.py" in str(again.__cause__)
     codec = Codec()
-    [inside] = codec.decode(codec.encode_leniently([Wants(1, 2)]))
+    [inside] = codec.decode(codec.encode([Wants(1, 2)], lenient=True))
     assert (type(inside), inside.one) == (Wants, 1)
 
 
@@ -94,11 +94,11 @@ def test_one_that_cannot_travel_arrives_as_what_it_says(exc: Exception) -> None:
 
 def test_one_inside_of_something_else_arrives_too() -> None:
     codec = Codec()
-    [(word, error)] = codec.decode(codec.encode_leniently([("cause", Holds())]))
+    [(word, error)] = codec.decode(codec.encode([("cause", Holds())], lenient=True))
     assert word == "cause"
     assert isinstance(error, FailedElsewhere)
     with pytest.raises(NotSendable):
-        codec.encode_leniently([threading.Lock()])
+        codec.encode([threading.Lock()], lenient=True)
 
 
 def test_an_error_about_something_that_cannot_be_sent_can_be_sent() -> None:

@@ -67,7 +67,6 @@ def register(message_type: T) -> T:
 
 
 def registered_names() -> list[str]:
-    """The names of the types that this process can decode, to be sent to the other side. Empty without msgspec."""
     msgspec = _msgspec()
     return [] if msgspec is None else [name for name, known in _registered.items() if _can_read(msgspec, known)]
 
@@ -94,10 +93,6 @@ def _msgspec() -> ModuleType | None:
 
 
 class Codec:
-    """Encodes and decodes for one connection."""
-
-    __slots__ = ("_decoders", "_packer", "_shared")
-
     def __init__(self) -> None:
         # Invariant: the types that the other side can decode, with the names it knows them by
         self._shared: dict[type, str] = {}
@@ -109,34 +104,17 @@ class Codec:
         if _msgspec() is not None:
             self._shared = {_registered[name]: name for name in names if name in _registered}
 
-    def encode(self, batch: Sequence[object]) -> Parts:
-        """Encode a list of messages, without copying large buffers. `NotSendable` names the message that cannot be
-        encoded.
+    def encode(self, batch: Sequence[object], lenient: bool = False) -> Parts:
+        """Encode a list of messages, without copying large buffers; or raise `NotSendable`, which names the message.
+
+        If `lenient`, as for the runtime's own values, exceptions that cannot be pickled become a `FailedElsewhere`.
         """
-        if self._shared and batch and all(type(message) in self._shared for message in batch):
+        if not lenient and self._shared and batch and all(type(message) in self._shared for message in batch):
             packed = self._pack(batch)
             if packed is not None:
                 return [_PACKED, packed]
-        beside = _Beside()
-        try:
-            first = pickle.dumps(batch, _PROTOCOL, buffer_callback=beside.take)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # a user's `__reduce__` may raise anything
-            raise _blame(batch) from None
-        return [_PICKLED, first, *beside.buffers]
-
-    def encode_leniently(self, batch: Sequence[object]) -> Parts:
-        """Like `encode`, for the runtime's own values: exceptions that cannot be pickled become a `FailedElsewhere`."""
-        written = io.BytesIO()
-        beside = _Beside()
-        try:
-            _Lenient(written, _PROTOCOL, buffer_callback=beside.take).dump(batch)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            raise _blame(batch) from None
-        return [_PICKLED, written.getvalue(), *beside.buffers]
+        written, beside = _pickled(batch, batch, lenient)
+        return [_PICKLED, written, *beside]
 
     def decode(self, parts: Sequence[Buffer]) -> Batch:
         """The messages that were encoded. Only for data from an authenticated peer.
@@ -199,6 +177,21 @@ class Packed:
         return _unpickle(self._written, self._beside)
 
 
+def _pickled(value: object, messages: Sequence[object], lenient: bool = False) -> tuple[bytes, list[memoryview]]:
+    """A value as bytes, and the buffers beside them. If that cannot be, one of the messages in it is blamed."""
+    beside = _Beside()
+    try:
+        if not lenient:
+            return pickle.dumps(value, _PROTOCOL, buffer_callback=beside.take), beside.buffers
+        written = io.BytesIO()
+        _Lenient(written, _PROTOCOL, buffer_callback=beside.take).dump(value)
+        return written.getvalue(), beside.buffers
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a user's `__reduce__` may raise anything
+        raise _blame(messages) from None
+
+
 def _unpickle(written: Buffer, beside: Sequence[Buffer]) -> Any:
     try:
         return pickle.loads(written, buffers=beside)
@@ -253,19 +246,13 @@ def pack(message: object, limit: int) -> object:
     if type(message) is bytes:
         _require_room(len(message), limit)
         return message
-    beside = _Beside()
-    try:
-        written = pickle.dumps(message, _PROTOCOL, buffer_callback=beside.take)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        raise _blame([message]) from None
+    written, beside = _pickled(message, [message])
     if b"__main__" in written:
         _require_importable(message)
     if isinstance(message, BaseException) and not is_portable(message):
         raise NotSendable(message, "it can be pickled, but not be made again: its `__init__` wants other arguments")
-    _require_room(len(written) + sum(view.nbytes for view in beside.buffers), limit)
-    return Packed(written, beside.buffers)
+    _require_room(len(written) + sum(view.nbytes for view in beside), limit)
+    return Packed(written, beside)
 
 
 def _require_room(size: int, limit: int) -> None:
@@ -319,7 +306,6 @@ def _require_importable(message: object) -> None:
 
 
 def _blame(batch: Sequence[object]) -> NotSendable:
-    """An error that names the message that cannot be pickled, and says why and what to do."""
     for message in batch:
         try:
             pickle.dumps(message, _PROTOCOL, buffer_callback=lambda _: None)

@@ -110,7 +110,7 @@ class Connection:
         self._received = 0
         self._is_closed = False
         self._is_closing = False
-        # What is read goes into a scratch buffer. Invariant: what lies between _taken and _filled is yet to be looked at
+        # What is read goes into a scratch buffer. Invariant: what is between _taken and _filled is yet to be looked at
         self._scratch = bytearray(_FIRST_READ)
         self._taken = self._filled = 0
         self._frame: _Incoming | None = None

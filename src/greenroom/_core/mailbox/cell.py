@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from greenroom._core.handoff.messages import MessageHandoff
-    from greenroom.system.dispatchers.processes.pool.messages import RemoteMessages
+    from greenroom.system.dispatchers.processes.pool.executor import RemoteMessages
 
     Order: TypeAlias = "HostOrder | Callable[[Cell], object]"
 

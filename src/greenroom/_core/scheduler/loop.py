@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from greenroom._core.simulation.director import Director
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.offload.executor import OffloadedPipe
-    from greenroom.system.dispatchers.processes.pool.messages import RemoteMessages
+    from greenroom.system.dispatchers.processes.pool.executor import RemoteMessages
     from greenroom.system.dispatchers.processes.pool.worker import Worker
 
 __all__ = ["Loop"]

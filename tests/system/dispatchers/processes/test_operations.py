@@ -10,8 +10,8 @@ import pytest
 
 from greenroom import ActorSystem, SystemFailed
 from greenroom.actor.offload.operations import OPERATIONS, Refused, Way
-from greenroom.system.dispatchers.processes.pool import service
-from greenroom.system.dispatchers.processes.pool.service import Service
+from greenroom.system.dispatchers.processes.pool import worker
+from greenroom.system.dispatchers.processes.pool.worker import Worker
 from tests.system.dispatchers.operating import ENDS, Operator
 
 HERE = (Way.HERE, Way.MAIL)
@@ -20,13 +20,13 @@ HERE = (Way.HERE, Way.MAIL)
 @pytest.mark.parametrize("keys", [[key for key in OPERATIONS if key not in ENDS], *([key] for key in ENDS)], ids=len)
 async def test_a_worker_calls_home_for_what_the_table_says(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     requested: list[str] = []
-    request = Service._request
+    request = Worker._request
 
-    def note(self: Service, number: int, actor: int, key: str, given: object) -> None:
+    def note(self: Worker, number: int, actor: int, key: str, given: object) -> None:
         requested.append(key)
         request(self, number, actor, key, given)
 
-    monkeypatch.setitem(service._WORDS, "request", note)
+    monkeypatch.setitem(worker._WORDS, "request", note)
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
     def hear(ctx: Any, message: Any) -> None:

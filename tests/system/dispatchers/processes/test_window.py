@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from greenroom.system.dispatchers.processes.pool import messages
-from greenroom.system.dispatchers.processes.pool.messages import Window
+from greenroom.system.dispatchers.processes.pool import executor
+from greenroom.system.dispatchers.processes.pool.executor import Window
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(messages, "monotonic", made)
+    monkeypatch.setattr(executor, "monotonic", made)
     return made
 
 

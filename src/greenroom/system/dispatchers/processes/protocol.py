@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypedDict
 
+from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
 __all__ = [
@@ -32,10 +33,10 @@ __all__ = [
     "UNHANDLED",
     "WAITS_FOR_ROOM",
     "Asked",
-    "Brought",
     "Entry",
     "OnOutcome",
     "Progress",
+    "Propagated",
     "Relay",
     "RemotePipe",
     "SharedPage",
@@ -43,6 +44,7 @@ __all__ = [
     "WorkerConfig",
     "WorkerSettings",
     "error_of",
+    "outcome_of",
 ]
 
 Entry = tuple[Any, ...]
@@ -106,8 +108,8 @@ class Asked(NamedTuple):
     sender: object
 
 
-class Brought(NamedTuple):
-    """Stands for the sender of a message that brings context variables along."""
+class Propagated(NamedTuple):
+    """Stands for the sender of a message with which context variables travel."""
 
     sender: object
     """A ref, None, or an `Asked`."""
@@ -126,7 +128,7 @@ class RemotePipe(NamedTuple):
     number: int
 
     def cancel(self) -> None:
-        """Nothing: it is cancelled in the worker, when that lets the actor go."""
+        """Do nothing: the worker cancels the pipe when it stops hosting the actor."""
 
 
 class Progress(NamedTuple):
@@ -146,8 +148,8 @@ class Progress(NamedTuple):
     """The packed `Failure`, if the actor has failed."""
 
 
-OnOutcome = Callable[[bool, object], object]
-"""Called with the outcome of something: True and the result, or False and a `Failure`."""
+OnOutcome = Callable[[object], object]
+"""Called with the outcome of something: the result, or a `Failure`."""
 
 
 class Relay:
@@ -163,21 +165,30 @@ class Relay:
         return self._is_done
 
     def cancel(self) -> bool:
-        """There is nothing to cancel: the asker waits in another process."""
-        return False
+        return False  # the asker waits in another process
 
     def set_result(self, value: object) -> None:
         self._is_done = True
-        self._tell(True, value)
+        self._tell(value)
 
     def set_exception(self, error: BaseException) -> None:
         self._is_done = True
-        self._tell(False, Failure.of(error))
+        self._tell(Failure.of(error))
+
+
+def outcome_of(sent: object) -> tuple[Any, BaseException | None]:
+    """A result and no error, or an error: that of a `Failure`, or why the result cannot be decoded."""
+    try:
+        value = unpacked(sent)
+    except Exception as exc:
+        return None, exc
+    return (None, value.restore()) if isinstance(value, Failure) else (value, None)
 
 
 def error_of(failure: object) -> BaseException:
-    assert isinstance(failure, Failure)
-    return failure.restore()
+    _, error = outcome_of(failure)
+    assert error is not None
+    return error
 
 
 HOLDER = 0
@@ -210,7 +221,6 @@ class SharedPage:
 
     @classmethod
     def make(cls) -> SharedPage:
-        """A new page, which has no name."""
         if hasattr(os, "memfd_create"):
             fd = os.memfd_create("greenroom")
         else:

@@ -88,7 +88,6 @@ class ValuePacker:
         self._packed: PackedValues = []
 
     def here(self) -> PackedValues:
-        """What is set here and now."""
         return self.pack(self._propagation.values())
 
     def pack(self, values: Values) -> PackedValues:
@@ -108,7 +107,6 @@ class ValuePacker:
             return -1, None
 
     def unpack(self, packed: PackedValues) -> Values:
-        """What was packed, as far as it can be read."""
         values = []
         for number, value in packed:
             variable = self._propagation.find(number)

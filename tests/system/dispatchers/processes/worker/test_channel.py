@@ -8,8 +8,9 @@ _POSTS = """
 import asyncio
 from greenroom._core.scheduler.loop import Loop
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
+from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 
-channel = MainChannel(Loop(), asyncio.new_event_loop(), limit=1000)
+channel = MainChannel(Loop(host=WorkerHost("system")), asyncio.new_event_loop(), limit=1000)
 for number in range(1, 3000):
     channel.post("report", number)
     if not channel.has_mail():

@@ -84,7 +84,6 @@ class WorkerProcess:
     # -- start
 
     def open(self) -> socket.socket:
-        """Open what it is connected by; return our end of the connection."""
         with no_forks, ExitStack() as opened:
             try:
                 self._ours, self._theirs = (opened.enter_context(one) for one in socket.socketpair())
@@ -155,7 +154,7 @@ class WorkerProcess:
 
     def end(self) -> threading.Thread:
         """End the process. Returns a thread that waits for that, and kills it if need be."""
-        self.let_go()
+        self.disconnect()
         closer = Closer(f"{self._name} (ends)", self._wait_or_kill)
         try:
             closer.start()
@@ -164,7 +163,7 @@ class WorkerProcess:
             return self.thread
         return closer
 
-    def let_go(self) -> None:
+    def disconnect(self) -> None:
         """Close its lifeline and its connection, so that it ends by itself."""
         with self._lock:
             self._must_end = True
@@ -256,7 +255,7 @@ def end_all() -> None:
     _is_exiting = True
     left = list(_running)
     for process in left:
-        process.let_go()
+        process.disconnect()
     deadline = monotonic() + _GRACE
     for process in left:
         process.join(max(0.0, deadline - monotonic()))

@@ -2,6 +2,9 @@
 
 Workers are started when they are needed, and replaced when they are lost: when the process ends (`process`), or its
 connection does. What a worker has sent before that is read first.
+
+A hosted actor's context, refs and system are stubs. What they cannot do in the worker, they request from here by the
+key of its row in `actor.offload.operations`.
 """
 
 from __future__ import annotations
@@ -13,39 +16,72 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from greenroom._core.timing.timers import Timer
+from greenroom.actor.api.context import Context as ActorContext
+from greenroom.actor.messaging.address import Address
+from greenroom.actor.messaging.question import Question, send_question
+from greenroom.actor.messaging.ref import ActorRef
+from greenroom.actor.messaging.waiting import (
+    has_started,
+    own_mailbox_is_full,
+    require_other,
+    require_startable,
+    wait_for_end,
+    wait_for_inspection,
+    wait_for_room,
+    wait_for_start,
+)
+from greenroom.actor.offload.operations import OPERATIONS, Operation, Way
+from greenroom.actor.records.record import ActorRecord
+from greenroom.actor.records.systems import resolve
 from greenroom.clock import ManualClock
-from greenroom.errors import FrameTooLarge, NotSendable, WorkerLost
+from greenroom.errors import (
+    ActorTerminated,
+    BadArgument,
+    FrameTooLarge,
+    MailboxFull,
+    NotSendable,
+    WaitsForItself,
+    WorkerLost,
+)
 from greenroom.errortext import in_words
 from greenroom.exits import ends_system
+from greenroom.lanes import Lane, as_lane
 from greenroom.originaldir import ORIGINAL_DIR
-from greenroom.runtimelog import RuntimeLog
-from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor
+from greenroom.runtimelog import RuntimeLog, print_error
+from greenroom.system.dispatchers.processes.pool.executor import ProcessExecutor, Requests
 from greenroom.system.dispatchers.processes.pool.process import WorkerProcess
-from greenroom.system.dispatchers.processes.pool.service import Service
 from greenroom.system.dispatchers.processes.protocol import (
+    BLOCKS,
     HOLDER,
     MAIL,
     MARKS,
     NUMBERED,
     ORDER,
     TICKS,
+    WAITS_FOR_ROOM,
     Entry,
+    Relay,
+    TimerHandle,
     WorkerSettings,
 )
-from greenroom.system.dispatchers.processes.variables import Place, ValuePacker, places_of
-from greenroom.wire.codec import Codec, Parts, pack
+from greenroom.system.dispatchers.processes.variables import PackedValues, Place, ValuePacker, places_of
+from greenroom.wire.codec import Codec, Parts, pack, unpacked
 from greenroom.wire.failures import Failure
 from greenroom.wire.transport import Connection, Side
 
 if TYPE_CHECKING:
     from greenroom.actor.life.spec import ActorSpec
     from greenroom.system.loops.thread import SystemLoop
+    from greenroom.wire.address import ActorAddress
 
 __all__ = ["Hold", "Worker", "WorkerPool"]
 
@@ -57,6 +93,10 @@ _PATIENCE = 0.25
 """Seconds that we wait for the exit code of a process when its connection is lost."""
 _PROMPT = 0.5
 """Seconds that an actor which has been given up may still hold the thread of its worker."""
+
+
+_MANY_TIMERS = 64
+_handles = count(1)
 
 
 class Hold(NamedTuple):
@@ -78,7 +118,8 @@ class Worker:
         self._is_ready = False
         # Frames to be sent when the connection opens.
         self._early: list[tuple[int, Parts]] = []
-        self._service = Service(self, workers.owner)
+        # Those of no actor: of a thread, say.
+        self._others = Requests()
         propagation = self._loop.admission.propagation
         # Packs the context variables that travel with messages, if some do.
         self.packer = None if propagation is None else ValuePacker(propagation, workers.limit)
@@ -154,7 +195,7 @@ class Worker:
         """Send a frame to it, and return at once; the result is the size in bytes. Raises if it cannot be sent."""
         parts = self._codec.encode([head])
         if value is not None:
-            parts += self._codec.encode_leniently(value) if lenient else self._codec.encode(value)
+            parts += self._codec.encode(value, lenient)
         size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         if size > self._workers.limit:
             raise FrameTooLarge(size, self._workers.limit)
@@ -166,20 +207,20 @@ class Worker:
         return size
 
     def note_observers(self) -> None:
-        """Have the worker look for slow handlers iff an observer wants to know of them."""
+        """Have the worker time its handlers iff an observer wants to know of slow ones."""
         wants = self._loop.hooks.slow_handler
         if wants is not self._is_timed:
             self._is_timed = wants
             self.tell(("observe", 0, wants))
 
-    def answer(self, number: int, ok: bool, value: object) -> None:
+    def answer(self, number: int, value: object) -> None:
         self._blocks_for.discard(number)
         if self._is_over:
             return
         try:
-            self.tell(("answer", number, ok), [value], lenient=True)
+            self.tell(("answer", number), [value], lenient=True)
         except Exception as exc:
-            self.tell(("answer", number, False), [Failure.of(exc)])
+            self.tell(("answer", number), [Failure.of(exc)])
 
     def release(self, executor: ProcessExecutor) -> None:
         if self.actors.pop(executor.number, None) is not None and not self._is_over:
@@ -199,28 +240,27 @@ class Worker:
         for entry in entries:
             try:
                 if self.packer is None:
-                    self._process_entry(entry)
-                else:  # not in the context of whoever happened to start the worker
-                    Context().run(self._process_entry, entry)
+                    self._do(*entry)
+                else:  # not in the context in which the worker was started
+                    Context().run(self._do, *entry)
             except BaseException as exc:
                 self._entry_failed(entry, exc)
 
-    def _process_entry(self, entry: Entry) -> None:
-        word, *rest = entry
+    def _do(self, word: str, *rest: Any) -> None:
         if word in _ABOUT_ACTORS:
             number, *what = rest
             executor = self.actors.get(number)
             if executor is not None:
                 _ABOUT_ACTORS[word](executor, *what)
-        elif word not in _OF_ITSELF:
-            self._service.do(word, rest)
-        elif word == "hello":
-            self._codec.peer_knows(rest[0])
+        elif word in _WORDS:
+            _WORDS[word](self, *rest)
         else:
-            self._reported(word, rest[0])
+            raise BadArgument(f"a worker says {word!r}, which means nothing here: is it of the same version?")
+
+    def _peer_knows(self, names: list[str]) -> None:
+        self._codec.peer_knows(names)
 
     def _entry_failed(self, entry: Entry, exc: BaseException) -> None:
-        """An entry could not be dealt with. It concerns one actor at most, so the rest is read."""
         if ends_system(exc):
             self._workers.owner.system.fail(exc)
         _log.error("%s: what it says cannot be dealt with (%s)", self.name, entry[0], exc_info=exc)
@@ -240,13 +280,15 @@ class Worker:
 
     def report_rest(self, tell: Callable[[], object]) -> None:
         """Have `tell` called when it next reports that it is idle, or blocks."""
-        self._on_idle = tell  # whoever wants to know is told by any of them
+        self._on_idle = tell  # any of those that want to know tells the others
 
-    def _reported(self, word: str, value: int) -> None:
-        if word == "idle":
-            self._idle_after = value
-        else:
-            self._is_blocked = bool(value)
+    def _is_idle(self, after: int) -> None:
+        """The worker had nothing to do after so many frames."""
+        self._idle_after = after
+        self._tell_rest()
+
+    def _blocks(self, begins: int) -> None:
+        self._is_blocked = bool(begins)
         self._tell_rest()
 
     def blocks_for(self, number: int) -> None:
@@ -258,6 +300,216 @@ class Worker:
         tell, self._on_idle = self._on_idle, None
         if tell is not None:
             tell()
+
+    # -- what hosted actors request
+
+    def _requests_of(self, executor: ProcessExecutor | None) -> Requests:
+        return self._others if executor is None else executor.requests
+
+    def _do_within(self, packed: PackedValues, word: str, *rest: Any) -> None:
+        """Do it with the context variables that were set where the worker asked for it."""
+        packer, propagation = self.packer, self._loop.admission.propagation
+        if packer is not None and propagation is not None:
+            propagation.context_of(packer.unpack(packed)).run(self._do, word, *rest)
+
+    def _deliver(self, address: ActorAddress, packed: object, whose: ActorAddress | None, lane: int) -> None:
+        sender = _found(whose)
+        try:
+            target, message = resolve(*address), unpacked(packed)
+        except Exception as exc:
+            told = "a message of %s to %s is lost, for it cannot be read: %s"
+            _log.error(told, sender, address.path, in_words(exc))
+            self._loop.host.publish(packed, sender, _found(address), f"it cannot be read: {in_words(exc)}")
+            return
+        cell = target._cell
+        if cell.loop is self._loop:
+            self._loop.admission.deliver(cell, message, sender, Lane(lane))
+            return
+        try:
+            cell.post(message, sender, Lane(lane))
+        except MailboxFull:  # already counted by the receiving side; the sender cannot be told
+            self._loop.host.publish(message, sender, target, "mailbox full")
+        except Exception as exc:  # the other system has limits of its own, and its workers too
+            self._loop.host.publish(message, sender, target, f"it cannot be sent: {in_words(exc)}")
+
+    def _ask(
+        self,
+        number: int,
+        actor: int,
+        address: ActorAddress,
+        packed: object,
+        whose: ActorAddress | None,
+        lane: int,
+        timeout: float,
+        how: int,
+    ) -> None:
+        executor = self.actors.get(actor)
+        if actor and executor is None:
+            return  # the actor has ended in the meantime
+        try:
+            target, message = resolve(*address), unpacked(packed)
+            if how & BLOCKS:
+                self._require_elsewhere(target, executor)
+                self.blocks_for(number)
+        except Exception as exc:
+            self.answer(number, Failure.of(exc))
+            return
+        sender = _found(whose)
+        cell = target._cell
+        asker = sender._cell if isinstance(sender, Address) and sender._cell.loop is self._loop else None
+        question = Question.__new__(Question)
+        question.set_up(self._loop, cell, asker, timeout)
+        question.tell_future(Relay(partial(self._answered, number, executor)), None)
+        self._requests_of(executor).asked[number] = question
+        send_question(question, message, Lane(lane), bool(how & WAITS_FOR_ROOM))
+        if timeout >= 0.0:
+            question.arm()
+
+    def _answered(self, number: int, executor: ProcessExecutor | None, value: object) -> None:
+        self._requests_of(executor).asked.pop(number, None)
+        self.answer(number, value)
+
+    def _withdraw(self, number: int, actor: int) -> None:
+        self._requests_of(self.actors.get(actor)).withdraw(number, self)
+
+    def _request(self, number: int, actor: int, key: str, given: object) -> None:
+        executor = self.actors.get(actor)
+        try:
+            args, kwargs = unpacked(given)
+            row = OPERATIONS[key]
+            if row.remote is Way.AWAIT or row.remote is Way.BLOCK:
+                blocks = row.remote is Way.BLOCK
+                if blocks:
+                    self.blocks_for(number)
+                serve = _SLOW[row.name.removesuffix("_sync")]
+                self._serve(number, executor, serve(self, executor, blocks, *args, **kwargs))
+                return
+            subject, args = self._subject(row, executor, args)
+            result = row.apply(subject, args, kwargs)
+            if executor is not None and isinstance(result, Timer):
+                result = self._handle(executor, result)
+        except Exception as exc:
+            result = Failure.of(exc)
+        self.answer(number, result)
+
+    def _subject(
+        self, row: Operation, executor: ProcessExecutor | None, args: tuple[Any, ...]
+    ) -> tuple[object, tuple[Any, ...]]:
+        if row.of == "system":
+            return self._workers.owner.system, args
+        if row.of == "ref":
+            if not isinstance(args[0], ActorRef):
+                raise BadArgument(f"{args[0]!r} is no ref")
+            return args[0], args[1:]
+        record = None if executor is None else executor.cell.record
+        if executor is None or not isinstance(record, ActorContext):
+            raise ActorTerminated(self._workers.owner.system, "its worker process does not run it any more")
+        if row.of == "timer":
+            return executor.requests.timers.get(args[0], _ENDED), args[1:]
+        return record.timers if row.of == "timers" else record, args
+
+    def _serve(self, number: int, executor: ProcessExecutor | None, coroutine: Coroutine[Any, Any, object]) -> None:
+        async def run() -> None:
+            try:
+                result = await coroutine
+            except (Exception, asyncio.CancelledError) as exc:
+                result = Failure.of(exc)
+            self.answer(number, result)
+
+        tasks = self._requests_of(executor).tasks
+        task = asyncio.get_running_loop().create_task(run())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _handle(self, executor: ProcessExecutor, timer: Timer) -> TimerHandle:
+        timers = executor.requests.timers
+        if len(timers) >= _MANY_TIMERS and len(timers) & (len(timers) - 1) == 0:
+            timers = executor.requests.timers = {number: one for number, one in timers.items() if one.active}
+        number = next(_handles)
+        timers[number] = timer
+        return TimerHandle(number)
+
+    def _require_elsewhere(self, ref: ActorRef, executor: ProcessExecutor | None) -> None:
+        """Raise when an actor is about to block its worker's thread for one that needs the same thread."""
+        record = ref._cell.record
+        extras = record.extras if isinstance(record, ActorRecord) else None
+        worker = None if extras is None else getattr(extras.executor, "worker", None)
+        if worker is self and not _is_own(executor, ref):
+            why = f"{ref} is in the same worker process, and waits for the thread that this would block"
+            raise WaitsForItself(f"{why}: make the handler `async def` and await it, or give it another dispatcher")
+
+    async def _send(
+        self,
+        executor: ProcessExecutor | None,
+        blocks: bool,
+        ref: ActorRef,
+        message: object,
+        *,
+        lane: Lane = Lane.DATA,
+        timeout: float | None = None,
+    ) -> None:
+        cell, sender, lane = ref._cell, None if executor is None else executor.cell.shown(), as_lane(lane)
+        if cell.loop is self._loop:
+            admission = self._loop.admission
+            if blocks and not admission.has_room(cell, lane):
+                if _is_own(executor, ref):
+                    raise own_mailbox_is_full(cell)
+                self._require_elsewhere(ref, executor)
+            if admission.send_if_room(cell, message, sender, lane):
+                return
+        await wait_for_room(cell, message, sender, lane, timeout)
+
+    async def _started(
+        self, executor: ProcessExecutor | None, blocks: bool, ref: ActorRef, timeout: float | None = None
+    ) -> None:
+        require_startable(ref._cell, _is_own(executor, ref))
+        if blocks and not has_started(ref._cell):
+            self._require_elsewhere(ref, executor)
+        await wait_for_start(ref._cell, timeout)
+
+    async def _terminated(
+        self, executor: ProcessExecutor | None, blocks: bool, ref: ActorRef, timeout: float | None = None
+    ) -> object:
+        require_other(ref._cell, "end", _is_own(executor, ref))
+        if blocks:
+            self._require_elsewhere(ref, executor)
+        return await wait_for_end(ref._cell, timeout)
+
+    async def _inspect(
+        self,
+        executor: ProcessExecutor | None,
+        blocks: bool,
+        ref: ActorRef,
+        *items: str,
+        timeout: float | None = 5.0,
+    ) -> object:
+        require_other(ref._cell, "inspect()", _is_own(executor, ref))
+        if blocks:
+            self._require_elsewhere(ref, executor)
+        return await wait_for_inspection(ref._cell, items, timeout)
+
+    # -- for observers, dead letters and logs
+
+    def _took_long(self, event: str, address: ActorAddress | None, message: object, *details: object) -> None:
+        if getattr(self._loop.hooks, event):
+            self._loop.hooks.emit(event, _found(address), _shown(message), *details)
+
+    def _publish(self, message: object, sender: ActorAddress | None, recipient: ActorAddress | None, why: str) -> None:
+        self._loop.host.publish(_shown(message), _found(sender), _found(recipient), why)
+
+    def _late_reply(self, target: ActorAddress | None, value: object, asker: ActorAddress | None) -> None:
+        ref = _found(target)
+        if ref is not None:
+            ref._cell.loop.host.late_reply(ref._cell, _shown(value), _found(asker))
+
+    def _log_record(self, packed: object) -> None:
+        record = logging.makeLogRecord(unpacked(packed))
+        logger = logging.getLogger(record.name)
+        try:
+            if logger.isEnabledFor(record.levelno):
+                logger.handle(record)
+        except Exception:  # a filter or handler of the program; whoever logged is in another process
+            print_error()
 
     # -- who holds it
 
@@ -298,7 +550,6 @@ class Worker:
         return self._held is not None and not self._is_over and self._held == self.hold()
 
     def note_held(self) -> None:
-        """An actor could not be reached, because another one holds the thread."""
         self._held = self.hold()
 
     def end_unless_free(self, executor: ProcessExecutor) -> None:
@@ -313,25 +564,28 @@ class Worker:
 
     # -- end
 
+    def _cancel_others(self) -> None:
+        for task in list(self._others.tasks):
+            task.cancel()
+
     def close(self) -> threading.Thread:
         """Close the connection, so that it ends. Returns a thread that waits for that, and kills it if need be."""
         self._is_over = True
         self._loop.helpers.pop(self, None)
-        self._service.close()
+        self._cancel_others()
         closer = self._process.end()
         self._connection.abort()
         self._process.page.close()
         return closer
 
     def kill(self, why: str) -> None:
-        """End it at once: its actors fail."""
         if not self._is_over:
             self._why = why
             self._connection.abort()
 
     def _post_end(self) -> None:
         """The process has ended. Called on another thread."""
-        with suppress(RuntimeError):  # the loop is closed, so nobody wants to know
+        with suppress(RuntimeError):  # the loop is closed
             self._aio.call_soon_threadsafe(self._process_ended)
 
     def _process_ended(self) -> None:
@@ -347,11 +601,8 @@ class Worker:
         self._loop.helpers.pop(self, None)
         self._process.kill()
         self._process.join(_PATIENCE)
-        for executor in self.actors.values():
-            executor.note_marks()
-        self._process.page.close()
         self._workers.lost(self)
-        self._service.close()
+        self._cancel_others()
         if isinstance(error, OSError):
             error = None  # the usual error when the other end dies with unread data
         lost = WorkerLost(self._describe(error))
@@ -363,6 +614,7 @@ class Worker:
             _log.warning("%s; it ran %s%s", lost, ", ".join(names[:5]), more)
         for executor in actors.values():
             executor.lost(lost.again())
+        self._process.page.close()  # they have looked at their marks
 
     def _describe(self, error: BaseException | None) -> str:
         name = f"the worker process {self.name!r}"
@@ -387,7 +639,26 @@ def _signal_name(number: int) -> str:
     return f"signal {number}"
 
 
-_OF_ITSELF = frozenset(["hello", "idle", "blocks"])
+_SLOW: dict[str, Callable[..., Coroutine[Any, Any, object]]] = {
+    "send": Worker._send,
+    "started": Worker._started,
+    "terminated": Worker._terminated,
+    "inspect": Worker._inspect,
+}
+_WORDS: dict[str, Callable[..., None]] = {
+    "hello": Worker._peer_knows,
+    "idle": Worker._is_idle,
+    "blocks": Worker._blocks,
+    "within": Worker._do_within,
+    "tell": Worker._deliver,
+    "ask": Worker._ask,
+    "withdraw": Worker._withdraw,
+    "request": Worker._request,
+    "letter": Worker._publish,
+    "late": Worker._late_reply,
+    "long": Worker._took_long,
+    "log": Worker._log_record,
+}
 _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "progress": ProcessExecutor.progressed,
     "reply": ProcessExecutor.answered,
@@ -400,8 +671,38 @@ _ABOUT_ACTORS: dict[str, Callable[..., None]] = {
     "unstash": ProcessExecutor.unstash,
     "supervise": ProcessExecutor.supervise,
     "awaits": ProcessExecutor.awaits,
-    "gives up": ProcessExecutor.gives_up,
 }
+
+
+class _EndedTimer:
+    """Stands for a timer that is over, and forgotten."""
+
+    active = False
+
+    def cancel(self) -> bool:
+        return False
+
+
+_ENDED = _EndedTimer()
+
+
+def _found(address: ActorAddress | None) -> ActorRef | None:
+    if address is not None:
+        with suppress(Exception):
+            ref: ActorRef = resolve(*address)
+            return ref
+    return None
+
+
+def _shown(packed: object) -> object:
+    """The message of a dead letter; in its packed form if it cannot be decoded."""
+    with suppress(Exception):
+        return unpacked(packed)
+    return packed
+
+
+def _is_own(executor: ProcessExecutor | None, ref: ActorRef) -> bool:
+    return executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord)
 
 
 class WorkerPool:

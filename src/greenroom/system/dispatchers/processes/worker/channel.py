@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from greenroom.errors import FailedElsewhere, FrameTooLarge, LoopBusy, NotSendable, WireError, WorkerLost
 from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.dispatchers.processes.protocol import MAIL, Entry, OnOutcome, error_of
-from greenroom.wire.codec import Codec, pack
+from greenroom.system.dispatchers.processes.protocol import MAIL, Entry, OnOutcome, outcome_of
+from greenroom.system.dispatchers.processes.variables import ValuePacker
+from greenroom.wire.codec import Codec, pack, registered_names
 from greenroom.wire.failures import Failure
 from greenroom.wire.transport import Connection, Side
 
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     import socket
 
     from greenroom._core.scheduler.loop import Loop
-    from greenroom.system.dispatchers.processes.variables import ValuePacker
+    from greenroom.system.dispatchers.processes.worker.host import WorkerHost
     from greenroom.wire.transport import Buffer
 
-__all__ = ["MainChannel"]
+__all__ = ["PATIENCE", "MainChannel"]
 
 _log = RuntimeLog()
 
@@ -45,7 +46,7 @@ _BUSY = 0.005
 """Seconds after which the mail of a tick is sent, though the tick has not ended."""
 _LONG = 10_000
 """Characters that we send of the text of an exception that is too long."""
-_PATIENCE = 30.0
+PATIENCE = 30.0
 """Seconds that the main process has to answer."""
 
 
@@ -54,6 +55,7 @@ class MainChannel:
 
     def __init__(self, loop: Loop, aio: asyncio.AbstractEventLoop, limit: int) -> None:
         self._loop = loop
+        self._host: WorkerHost = loop.host
         self._aio = aio
         self.limit = limit
         self.codec = Codec()
@@ -74,19 +76,14 @@ class MainChannel:
         self._numbers = count(1)
         # Invariant: the callbacks of requests that the main process has not answered
         self._waiting: dict[int, OnOutcome] = {}
+        propagation = loop.admission.propagation
         # Packs the context variables that travel with messages, if some do.
-        self.packer: ValuePacker | None = None
-        # Called before a frame is sent, to add the latest reports to it.
-        self.before_flush: Callable[[], object] = lambda: None
-        # Called after each frame that was taken.
-        self.after_frame: Callable[[], object] | None = None
-        # Called with the head of a frame, and its other parts.
-        self.on_order: Callable[[Entry, list[bytearray]], object] = lambda head, parts: None
+        self.packer = None if propagation is None else ValuePacker(propagation, limit)
         # Called in a forked child that comes back into the event loop of its parent.
         self.on_return: Callable[[], object] = lambda: None
 
-    def connect(self, sock: socket.socket, secret: bytes, on_open: Callable[[], object]) -> None:
-        callbacks = (lambda _: on_open(), self._take, self._lost)
+    def connect(self, sock: socket.socket, secret: bytes) -> None:
+        callbacks = (lambda _: self.post("hello", registered_names()), self._take, self._lost)
         self._connection = Connection(self._aio, sock, Side.CONNECTING, secret, *callbacks, self.limit)
         self._connection.begin()
 
@@ -97,21 +94,21 @@ class MainChannel:
         self.frames += 1
         head = self.codec.decode(parts[:2])[0]
         if head[0] == "answer":
-            self._take_answer(head[1], head[2], parts[2:])
+            self._take_answer(head[1], parts[2:])
         else:
-            self.on_order(head, parts[2:])
-        if self.after_frame is not None:
-            self.after_frame()
+            self._host.take_order(head, parts[2:])
+        if self._host.is_manual:
+            self._host.rest_soon()
 
-    def _take_answer(self, number: int, ok: bool, parts: list[bytearray]) -> None:
+    def _take_answer(self, number: int, parts: list[bytearray]) -> None:
         told = self._waiting.pop(number, None)
         if told is None:
             return
         try:
             value = self.decode(parts)[0]
         except Exception as exc:
-            ok, value = False, Failure.of(exc)
-        told(ok, value)
+            value = Failure.of(exc)
+        told(value)
 
     def after_fork(self) -> None:
         """In a forked child: the connection is its parent's."""
@@ -167,7 +164,7 @@ class MainChannel:
 
     def flush(self) -> None:
         self._is_flush_due = False
-        self.before_flush()
+        self._host.report_active()
         with self._lock:
             self._send_mail()
         connection = self._connection
@@ -175,7 +172,7 @@ class MainChannel:
             # The main process does not keep up: block until it does, or unsent mail would fill our memory.
             self._pump(lambda: not connection.is_congested)
 
-    def _pump(self, is_done: Callable[[], bool], patience: float = _PATIENCE) -> bool:
+    def _pump(self, is_done: Callable[[], bool], patience: float = PATIENCE) -> bool:
         """Send and receive until `is_done()`; False if that took too long, or the connection is lost."""
         assert self._connection is not None
         with self._lock:
@@ -213,12 +210,12 @@ class MainChannel:
         """The form in which a message is sent. Raises if it cannot be sent; the error is for its sender."""
         return pack(message, self.limit)
 
-    def outcome(self, ok: bool, value: object) -> tuple[bool, object]:
+    def outcome(self, value: object) -> object:
         """The form in which an outcome is sent. A result that cannot be sent becomes a failure."""
         try:
-            return ok, self.pack(value)
+            return self.pack(value)
         except (NotSendable, FrameTooLarge) as exc:
-            return False, self.failure(value.exc if isinstance(value, Failure) and not ok else exc)
+            return self.failure(value.exc if isinstance(value, Failure) else exc)
 
     def failure(self, error: BaseException | None) -> object:
         """The form in which an exception is sent; its text is cut if it is too long."""
@@ -232,7 +229,6 @@ class MainChannel:
     # -- questions
 
     def ask(self, told: OnOutcome, *entry: object) -> int:
-        """Send a request, and call `told` with the outcome; return the number of the request."""
         number = next(self._numbers)
         word, *rest = entry
         self._waiting[number] = told
@@ -247,45 +243,35 @@ class MainChannel:
         else:
             self.post(*entry)
 
-    def request(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
-        """Have the main process do something, and block until it has. From any thread."""
-        return self.request_within(_PATIENCE, actor, what, *args, **kwargs)
-
-    def request_within(self, patience: float | None, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
-        """Like `request`, for something that may take this many seconds, or for ever."""
-        given = self.pack((args, kwargs))
+    def request(self, actor: int, what: str, given: object, patience: float | None = PATIENCE) -> Any:
+        """Have the main process do something with packed arguments, and block until it has. From any thread."""
         if get_ident() != self._loop.runq.thread:
-            waiting = asyncio.run_coroutine_threadsafe(self._answer(actor, what, given), self._aio)
-            return waiting.result(patience)
-        outcome: list[tuple[bool, object]] = []
-        self.ask(lambda ok, value: outcome.append((ok, value)), "request", actor, what, given)
+            return asyncio.run_coroutine_threadsafe(self.begin(actor, what, given), self._aio).result(patience)
+        outcome: list[object] = []
+        self.ask(outcome.append, "request", actor, what, given)
         self.wait(lambda: bool(outcome), what, patience)
-        return _result_of(*outcome[0])
+        return _result_of(outcome[0])
 
     def wait(self, is_done: Callable[[], bool], what: str, patience: float | None) -> None:
-        """Block until `is_done()`. For the loop's own thread."""
         self.flush()
         if not self._pump(is_done, inf if patience is None else patience):
             if self.over.is_set():
                 raise WorkerLost(f"{what} needs the process that started this one, which is gone")
             raise LoopBusy("the main process", f"{what} waited {patience:g} s for an answer")
 
-    async def begin(self, actor: int, what: str, /, *args: object, **kwargs: object) -> Any:
-        """Have the main process do something that takes a while."""
-        return await self._answer(actor, what, self.pack((args, kwargs)))
+    async def begin(self, actor: int, what: str, given: object) -> Any:
+        future: asyncio.Future[object] = self._aio.create_future()
 
-    async def _answer(self, actor: int, what: str, given: object) -> Any:
-        future: asyncio.Future[tuple[bool, object]] = self._aio.create_future()
-
-        def told(ok: bool, value: object) -> None:
+        def told(outcome: object) -> None:
             if not future.done():
-                future.set_result((ok, value))
+                future.set_result(outcome)
 
         self.ask(told, "request", actor, what, given)
-        return _result_of(*(await future))
+        return _result_of(await future)
 
 
-def _result_of(ok: bool, value: object) -> object:
-    if ok:
-        return value
-    raise error_of(value)
+def _result_of(outcome: object) -> object:
+    value, error = outcome_of(outcome)
+    if error is not None:
+        raise error
+    return value

@@ -1,51 +1,346 @@
-"""The host of a worker's loop. It carries out the orders of the main process.
+"""The host of a worker's loop, and the actors that it hosts: their instances, contexts and progress.
 
-This loop has two kinds of cells: those of hosted actors, whose messages are handled here, and stubs for all other
-actors, whose messages are forwarded to the main process at once.
+The host carries out the orders of the main process. Its loop has two kinds of cells. Stubs forward the messages to all
+other actors to the main process, at once. A hosted actor has an ordinary cell, whose messages the loop handles as any
+loop does: so its handlers cost no more than others.
 """
 
 from __future__ import annotations
 
 from _thread import get_ident
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from greenroom._core.behavior import BehaviorBase, is_generator, refuse_returned_generator
 from greenroom._core.flags import INTERCEPTED, NOTIFY_TAKEN, PROPAGATES
+from greenroom._core.itemkinds import STASHED as PUT_ASIDE
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.mailbox.mailbox import Mailbox
-from greenroom._core.receipt import Receipt
+from greenroom._core.receipt import Receipt, Told
 from greenroom._core.scheduler.host import Host
-from greenroom.actor.api.behavior import SAME, STOPPED, become_next
+from greenroom.actor.api.behavior import (
+    SAME,
+    STOPPED,
+    Behavior,
+    CurrentBehavior,
+    become_next,
+    install_behavior,
+    resolve_behavior,
+)
 from greenroom.actor.failure.reports import declared_as, is_heard
-from greenroom.actor.life.spec import ActorSpec
+from greenroom.actor.life.spec import BEHAVIOR, HANDLER, ActorSpec
+from greenroom.actor.life.starting import install_actor
 from greenroom.actor.messaging.address import Address, direct
 from greenroom.actor.messaging.question import Question
 from greenroom.actor.records.record import Settings, attach_record
 from greenroom.actor.records.states import State
 from greenroom.clock import TURNS
-from greenroom.errors import TroupeEnding, WorkerLost
+from greenroom.errors import NotAnActor, TroupeEnding, WorkerLost
 from greenroom.lanes import LARGEST_CAPACITY, Lane, MailboxConfig
-from greenroom.system.dispatchers.processes.protocol import HOLDER, NUMBERED, TICKS, UNHANDLED, WAITS_FOR_ROOM, error_of
-from greenroom.system.dispatchers.processes.worker.actor import HostedActor
+from greenroom.system.dispatchers.processes.protocol import (
+    HOLDER,
+    NUMBERED,
+    STASHED,
+    TICKS,
+    UNHANDLED,
+    WAITS_FOR_ROOM,
+    Asked,
+    Progress,
+    Propagated,
+    Relay,
+    outcome_of,
+)
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.stubs import RemoteContext, RemoteRef, RemoteSystem
 from greenroom.wire.address import ActorAddress
 from greenroom.wire.codec import Packed, registered_names
 
 if TYPE_CHECKING:
-    from greenroom._core.behavior import BehaviorBase
+    from greenroom._core.delivery.propagation import Values
     from greenroom._core.scheduler.loop import Loop
     from greenroom.system.dispatchers.processes.protocol import Entry
     from greenroom.wire.transport import Buffer
 
-__all__ = ["WorkerHost"]
+__all__ = ["HostedActor", "WorkerHost"]
 
 _LARGE = 1 << 16
 """A message of more bytes is sent at once, not at the end of the tick."""
 _SIZED = (str, bytes, Packed)
 _ROOMY = MailboxConfig(capacity=LARGEST_CAPACITY)
+
+
+_ANSWERS = ("make", "snapshot", "inspect")
+"""Calls whose result is needed, whatever it is."""
+
+
+class HostedActor:
+    """An actor of the main process whose code runs here. For the loop's own thread only."""
+
+    def __init__(self, host: WorkerHost, number: int, cell: Cell, base: int) -> None:
+        self._host = host
+        self._channel = host.channel
+        self.number = number
+        self.cell = cell
+        # The numbers of its first message, of the next to arrive, and of the first not reported as done.
+        self._base = base
+        self._expected = base
+        self._reported = base
+        # How many times it has returned messages.
+        self.epoch = 0
+        # How many messages were stashed, unhandled or failed; and those of them that are not reported yet.
+        self._others = 0
+        self.asides: list[tuple[int, int]] = []
+        # How many messages it has stashed.
+        self.stashed = 0
+        # How many messages to unstash, one number for each call, as soon as the main process knows of them.
+        self._unstashes: list[int] = []
+        # How many messages it has failed on.
+        self._failures = 0
+        self._supervision: object = None
+        # The suspended task that will call `_wake`.
+        self._awaited: object = None
+        self.is_gone = False
+
+    # -- progress
+
+    def done(self) -> int:
+        """The number of the first message that is not done."""
+        return int(self._base + self.cell.handled + self._others)
+
+    def take_in(self, number: int, lane: int, messages: list[object], senders: object) -> None:
+        if not isinstance(senders, list):
+            receipts = [senders] * len(messages)
+        else:
+            receipts = [self._receipt(number + at, one) for at, one in enumerate(senders)]
+        self._expected += len(messages)
+        if lane == 1:
+            self.cell.take_in(messages, receipts)
+        else:
+            for message, sender in zip(messages, receipts, strict=True):
+                self.cell.enqueue(lane, message, sender)
+        self.cell.make_runnable()
+        self._host.active[self] = None
+
+    def _receipt(self, number: int, sender: object) -> object:
+        if isinstance(sender, Propagated):
+            packer = self._channel.packer
+            return self._receipt_with(number, sender.sender, () if packer is None else packer.unpack(sender.values))
+        if not isinstance(sender, Asked):
+            return sender
+        question = Question.__new__(Question)
+        asker = sender.sender._cell if isinstance(sender.sender, Address) else None
+        question.set_up(self.cell.loop, self.cell, asker, -1.0)
+        question.tell_future(Relay(partial(self._replied, number)), None)
+        return question
+
+    def _receipt_with(self, number: int, sender: object, values: Values) -> object:
+        receipt = self._receipt(number, sender)
+        if isinstance(receipt, Question):
+            receipt.propagate(values)
+            return receipt
+        return Told(receipt, values)
+
+    def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
+        """Report the progress to the main process, if there is any."""
+        done = self.done()
+        asides = self.asides
+        has_stashed = self._has_stashed_current()
+        if has_stashed:
+            done -= 1  # the message is still in hand
+            asides = [aside for aside in asides if aside[0] < done]
+        unstashes, waits = () if has_stashed else tuple(self._unstashes), waits or bool(self._unstashes)
+        if done != self._reported or asides or failure is not None or returned is not None or waits:
+            self.asides = [aside for aside in self.asides if aside[0] >= done]
+            self._reported = done
+            news = Progress(done, asides, returned, self.epoch, waits, self._channel.failure(failure))
+            self._channel.post("progress", self.number, news)
+        if unstashes:
+            self._unstashes.clear()
+            for count in unstashes:
+                self._channel.post("unstash", self.number, count)
+        if self._has_new_supervision():
+            self._channel.post("supervise", self.number, self._channel.outcome(self._supervision))
+
+    def _has_new_supervision(self) -> bool:
+        """Whether the actor has become a behavior with another supervision of its own."""
+        extras = self.cell.record.extras
+        own = None if extras.settings_of_behavior is None else extras.settings_of_behavior.supervision
+        if own is None or own is self._supervision:
+            return False
+        self._supervision = own
+        return True
+
+    def _has_stashed_current(self) -> bool:
+        task, visits = self.cell.task, self._host.loop.visits
+        hand = visits if visits.hand is self.cell else task
+        return hand is not None and hand.kind == PUT_ASIDE
+
+    def update(self) -> bool:
+        """Report the progress. True if there will be more without a message from the main process."""
+        self.report()
+        task = self.cell.task
+        if task is not None:
+            if task is not self._awaited:
+                self._awaited = task
+                task.add_done_callback(self._wake)
+            return False
+        return self.cell.waiting() or self._host.loop.visits.hand is self.cell
+
+    def _wake(self, task: object) -> None:
+        self._awaited = None
+        if not self.is_gone:
+            self._host.active[self] = None
+            self._host.report_soon()
+
+    def hurry(self, number: int) -> None:
+        """Return the messages that were not started, from this number on: something more urgent must go first."""
+        waiting = self.cell.queued()
+        kept = max(0, number - (self._expected - waiting))
+        if waiting > kept:  # else it is too late: those messages are done
+            messages, senders = self.cell.peek(0, kept)
+            self._drop_all()
+            self.cell.take_in(messages, senders)
+            self._expected -= waiting - kept
+            self.epoch += 1
+            self.report(returned=self._expected)
+
+    def _drop_all(self) -> None:
+        while self.cell.waiting():
+            self.cell.loop.admission.take_next(self.cell)
+
+    def return_the_rest(self, waits: bool = False, failure: BaseException | None = None) -> None:
+        self._expected -= self.cell.queued()
+        self._drop_all()
+        self.epoch += 1
+        self.report(failure, self._expected, waits)
+
+    # -- outcomes of messages
+
+    def set_aside(self, what: int) -> None:
+        """The message in hand is UNHANDLED or STASHED."""
+        self.asides.append((self.done(), what))
+        self._others += 1
+        if what == STASHED:
+            self.stashed += 1
+
+    def unstash(self, most: int) -> int:
+        """Have the main process queue the first stashed messages again; return how many those are."""
+        count = min(most, self.stashed)
+        self.stashed -= count
+        if count:
+            self._unstashes.append(count)  # when the main process knows of all of them
+            self.return_the_rest(waits=True)
+        return count
+
+    def refused(self, told: tuple[str, str] | None, cause: BaseException) -> None:
+        """The handler refused a message. If no asker hears, `told` is its type, and what the refusal is declared as."""
+        self._channel.post("refused", self.number, told, None if told is None else self._channel.failure(cause))
+
+    def failed(self, cause: BaseException) -> None:
+        """The handler raised `cause`: the main process decides what happens next."""
+        sender = self._host.loop.visits.sender
+        if isinstance(sender, Question):
+            sender.replied = True  # the reply depends on that decision too
+        tally = self.cell.tally
+        failures = 0 if tally is None else tally.failed
+        # A message that was stashed before the handler raised has not failed: it will be handled again.
+        was_message, self._failures = failures > self._failures, failures
+        self.return_the_rest(failure=cause)
+        if was_message:
+            self._others += 1
+            self._reported = self.done()
+
+    def cannot_read(self, number: int, count: int, error: BaseException) -> None:
+        """Messages have arrived that cannot be unpickled: they and all sent after them are ignored."""
+        self.epoch += 1
+        self._channel.post("unreadable", self.number, number, count, self.epoch, self._channel.failure(error))
+
+    def stop(self) -> None:
+        self.return_the_rest(waits=True)
+        self._channel.post("stop", self.number)
+
+    def _replied(self, number: int, value: object) -> None:
+        self._channel.post("reply", self.number, number, self._channel.outcome(value))
+
+    # -- calls
+
+    def call(self, number: int, name: str, arguments: tuple[object, ...], cell: Cell) -> object:
+        try:
+            result = self._function(name)(*arguments)
+            if isawaitable(result):
+                return self._go_on(number, name, result)
+            self._called(number, name, result)
+        except BaseException as exc:
+            self.call_failed(number, exc)
+        return None
+
+    async def _go_on(self, number: int, name: str, awaitable: Awaitable[object]) -> None:
+        try:
+            self._called(number, name, await awaitable)
+        except GeneratorExit:
+            raise
+        except BaseException as exc:
+            self.call_failed(number, exc)
+
+    def _make(self, spec: ActorSpec) -> tuple[type | None, object]:
+        """Create the actor; return its class, if it has one, and its own supervision."""
+        record = self.cell.record
+        if spec.kind == HANDLER:
+            install_behavior(record, CurrentBehavior(spec.factory, record, None))
+        elif spec.kind == BEHAVIOR:
+            install_behavior(record, resolve_behavior(record, spec.factory))
+        else:
+            made = spec.factory(*record.args, **spec.kwargs)
+            if isawaitable(made):
+                made.close()  # type: ignore[attr-defined]
+                raise NotAnActor(
+                    f"{spec.label[0]}(...) is async: an actor is made at once; what takes time goes into `pre_start`"
+                )
+            install_actor(record, made)
+        supervision = self._supervision if self._has_new_supervision() else None
+        is_class = spec.kind not in (HANDLER, BEHAVIOR)
+        return type(record.cell.subject) if is_class else None, supervision
+
+    def _function(self, name: str) -> Callable[..., object]:
+        own: dict[str, Callable[..., object]] = {"make": self._make, "handle": self._handle, "signal": self._signal}
+        if name in own:
+            return own[name]
+        method: Callable[..., object] = getattr(self._instance(), name)
+        return method
+
+    def _instance(self) -> object:
+        extras = self.cell.record.extras
+        return extras.behaviors[0].subject if extras is not None and extras.behaviors else self.cell.subject
+
+    def _handle(self, message: object) -> object:
+        return self.cell.handler(self.cell.subject, message)
+
+    def _signal(self, signal: object) -> object:
+        extras = self.cell.record.extras
+        return None if extras is None or extras.on_signal is None else extras.on_signal(self.cell.record, signal)
+
+    def _called(self, call: int, name: str, result: object) -> None:
+        if isinstance(result, BehaviorBase):
+            result = self._absorb(result)
+        elif name not in _ANSWERS:
+            if is_generator(result):
+                refuse_returned_generator(f"{name} of {self.cell.name()}", result)
+            result = None
+        self._channel.post("called", self.number, call, self._channel.outcome(result))
+
+    def _absorb(self, behavior: BehaviorBase) -> BehaviorBase:
+        """Become the behavior that a hook has returned; return what the main process must still do."""
+        if isinstance(behavior, Behavior) and behavior is not STOPPED and not behavior.unhandled:
+            if behavior is not SAME:
+                become_next(self.cell, behavior)
+            return SAME
+        return behavior
+
+    def call_failed(self, call: int, cause: BaseException) -> None:
+        self._channel.post("called", self.number, call, self._channel.failure(cause))
 
 
 class WorkerHost(Host):
@@ -58,7 +353,7 @@ class WorkerHost(Host):
     closed = False
     """Whether the system is ending: that is known at home."""
 
-    def __init__(self, system: str) -> None:
+    def __init__(self, system: str, is_manual: bool = False) -> None:
         self.system = RemoteSystem(system, self)
         self.settings = Settings(None, {})  # type: ignore[arg-type]
         self.actors: dict[int, HostedActor] = {}
@@ -73,7 +368,7 @@ class WorkerHost(Host):
         self._blocked = 0
         self._refs: WeakValueDictionary[tuple[str, int, str], RemoteRef] = WeakValueDictionary()
         # Whether the system has a `ManualClock`.
-        self.is_manual = False
+        self.is_manual = is_manual
         # Questions of hosted actors that are not answered, with the numbers of their requests.
         self._asked: dict[Question, int] = {}
         # Where those actors have their marks whose messages are to outlive this process.
@@ -90,10 +385,6 @@ class WorkerHost(Host):
         self.channel = channel
         self.page = page
         loop.visits.hold(page[HOLDER : HOLDER + 1])
-        channel.on_order = self._take_order
-        channel.before_flush = self._report_active
-        if self.is_manual:
-            channel.after_frame = self._rest_soon
 
     # -- refs
 
@@ -122,7 +413,7 @@ class WorkerHost(Host):
 
     # -- orders of the main process
 
-    def _take_order(self, head: Entry, parts: Sequence[Buffer]) -> None:
+    def take_order(self, head: Entry, parts: Sequence[Buffer]) -> None:
         held_by = self.page[HOLDER]  # not 0 if a handler waits for something at once, and we are pumping
         self.page[HOLDER] = NUMBERED | head[1]  # decoding is the user's code too
         try:
@@ -161,18 +452,17 @@ class WorkerHost(Host):
     # -- handlers that take long
 
     def slow_handler(self, ref: object, message: object, seconds: float) -> None:
-        """A handler took long: observers are in the main process."""
-        self.channel.post("slow", _address(ref), self._shown(message), seconds)
+        self.channel.post("long", "slow_handler", _address(ref), self._shown(message), seconds)
 
     def stuck(self, ref: object, message: object, seconds: float, stack: str) -> None:
         """A handler does not end. Called on another thread."""
-        self.channel.post_from_outside("stuck", _address(ref), self._shown(message), seconds, stack)
+        self.channel.post_from_outside("long", "stuck_handler", _address(ref), self._shown(message), seconds, stack)
 
     def _enter(self, number: int, call: int, base: int, marks: int, parts: Sequence[Buffer]) -> None:
         try:
             ((ref, made, env, names),) = self.channel.decode(parts)
         except Exception as exc:
-            self.channel.post("called", number, call, False, self.channel.failure(exc))
+            self.channel.post("called", number, call, self.channel.failure(exc))
             return
         self.channel.codec.peer_knows(names)
         self.channel.post("hello", registered_names())  # decoding may have imported modules that register types
@@ -205,8 +495,8 @@ class WorkerHost(Host):
         count: int,
         senders: object,
     ) -> None:
-        if not actor.wants(epoch):
-            return
+        if epoch != actor.epoch:
+            return  # they will be sent again
         try:
             messages = self.channel.decode(parts)
         except Exception as exc:
@@ -223,7 +513,6 @@ class WorkerHost(Host):
         actor.cell.order(partial(actor.call, call, name, arguments))
 
     def _release(self, actor: HostedActor) -> None:
-        """Stop hosting an actor: cancel what it has under way."""
         actor.is_gone = True
         self.active.pop(actor, None)
         self._marked.pop(actor, None)
@@ -253,22 +542,21 @@ class WorkerHost(Host):
         for actor, marks in self._marked.items():
             self.page[marks] = actor.done()
         if self.is_manual:
-            self._rest_soon()
+            self.rest_soon()
 
-    def _report_active(self) -> None:
+    def report_active(self) -> None:
         for actor in list(self.active):
             if not actor.update():
                 self.active.pop(actor, None)
 
     def report_soon(self) -> None:
-        """Report progress that was made outside of a tick."""
         if not self._is_report_due:
             self._is_report_due = True
             self.loop.visits.stepper.aio.call_soon(self.report_all)  # type: ignore[union-attr]  # it is attached
 
     # -- for a clock that is turned by hand: time passes when nobody has anything to do
 
-    def _rest_soon(self) -> None:
+    def rest_soon(self) -> None:
         """Look whether there is nothing to do, when asyncio has done what it has ready from now on."""
         if not self._turns_left:
             self.loop.visits.stepper.aio.call_soon(self._turn)  # type: ignore[union-attr]  # it is attached
@@ -283,7 +571,6 @@ class WorkerHost(Host):
             self.channel.post("idle", self.channel.frames)
 
     def block(self) -> None:
-        """A handler is about to block this thread, on something that only others can bring about."""
         self._blocked += 1
         if self._blocked == 1:
             self.channel.post("blocks", 1)
@@ -303,7 +590,7 @@ class WorkerHost(Host):
         marks = None if actor is None else self._marked.get(actor)
         if actor is None or marks is None:
             return
-        if self.channel.has_mail() or actor.has_asides():
+        if self.channel.has_mail() or actor.asides:
             self.channel.flush()
         number = actor.done()
         self.page[marks] = number
@@ -344,7 +631,6 @@ class WorkerHost(Host):
         return not visits.stepper.is_stepping()
 
     def forward(self, cell: Cell, message: object, sender: object, lane: int, how: int = 0) -> None:
-        """Send a message to the main process, which delivers it."""
         propagation = self.loop.admission.propagation
         values = sender.propagated() if propagation is not None and isinstance(sender, Receipt) else None
         if propagation is not None and values:  # of where it was sent: this may be later
@@ -359,17 +645,16 @@ class WorkerHost(Host):
         if isinstance(sender, Question):
             question = sender
 
-            def told(ok: bool, value: object) -> None:
+            def told(outcome: object) -> None:
                 self._asked.pop(question, None)
-                if ok:
+                value, error = outcome_of(outcome)
+                if error is None:
                     question.answer(value)
                 else:
-                    question.refuse(error_of(value))
+                    question.refuse(error)
 
-            asker = None if question.asker is None else self._by_cell.get(question.asker)
-            number = 0 if asker is None else asker.number
             shown = _address(question.shown_sender())
-            entry = (number, cell.record, given, shown, lane, question.timeout, how)
+            entry = (self._number_of(question), cell.record, given, shown, lane, question.timeout, how)
             self._asked[question] = self.channel.ask(told, "ask", *entry)
         else:
             teller = sender.shown_sender() if isinstance(sender, Receipt) else sender
@@ -378,21 +663,19 @@ class WorkerHost(Host):
                 self.channel.flush()  # this blocks while the connection is congested, so that memory does not fill up
 
     def awaits(self, question: object) -> None:
-        """A handler waits for an answer. The main process must know, to detect a deadlock."""
-        self._report_question(question, "awaits")
+        if isinstance(question, Question) and question in self._asked:
+            asker = self._number_of(question)
+            if asker:
+                self.channel.post("awaits", asker, self._asked[question])
 
     def gave_up(self, question: object) -> None:
-        self._report_question(question, "gives up")
+        if isinstance(question, Question) and question in self._asked:
+            self.channel.post("withdraw", self._asked[question], self._number_of(question))
 
-    def _report_question(self, question: object, word: str) -> None:
-        number = self._asked.get(question) if isinstance(question, Question) else None
-        if not isinstance(question, Question) or number is None:
-            return
+    def _number_of(self, question: Question) -> int:
+        """The number of the actor that asks; 0 for a thread that a handler has started."""
         actor = None if question.asker is None else self._by_cell.get(question.asker)
-        if actor is not None:
-            self.channel.post(word, actor.number, number)
-        elif word == "gives up":  # a thread that a handler has started
-            self.channel.post("withdraw", number)
+        return 0 if actor is None else actor.number
 
     def behavior_returned(self, cell: Cell, behavior: BehaviorBase) -> None:
         if behavior is STOPPED:
@@ -462,7 +745,6 @@ def _leave(host: WorkerHost, message: object) -> None:
 
 
 def _address(ref: object) -> ActorAddress | None:
-    """The address of a ref; None for anything else."""
     if not isinstance(ref, Address):
         return None
     address: ActorAddress = ref._cell.loop.host.address_of(ref)

@@ -26,11 +26,10 @@ from greenroom._core.scheduler.poller import Poller
 from greenroom.actor.records.systems import find_elsewhere
 from greenroom.system import watchdog
 from greenroom.system.dispatchers.processes.protocol import SharedPage
-from greenroom.system.dispatchers.processes.variables import ValuePacker, WorkerPropagation
+from greenroom.system.dispatchers.processes.variables import WorkerPropagation
 from greenroom.system.dispatchers.processes.worker.channel import MainChannel
 from greenroom.system.dispatchers.processes.worker.host import WorkerHost
 from greenroom.system.eventloop import loop_factory
-from greenroom.wire.codec import registered_names
 from greenroom.wire.forks import keep_from_forks
 
 if TYPE_CHECKING:
@@ -82,16 +81,13 @@ def main(config: WorkerConfig) -> None:
 
 
 async def _serve(config: WorkerConfig) -> None:
-    host = WorkerHost(config["system"])
-    host.is_manual = config["manual"]
+    host = WorkerHost(config["system"], config["manual"])
     hooks = ObserverHooks(config["slow_after"])
     hooks.trust(SimpleNamespace(stuck_handler=host.stuck))
     propagation = WorkerPropagation(config["propagate"]) if config["propagate"] else None
     loop = Loop(host=host, hooks=hooks, propagation=propagation)
     poller = Poller(loop)
     channel = MainChannel(loop, asyncio.get_running_loop(), config["limit"])
-    if propagation is not None:
-        channel.packer = ValuePacker(propagation, config["limit"])
     page = SharedPage(config["page"])
     page.close_fd()
     host.serve(loop, channel, page.words)
@@ -104,7 +100,7 @@ async def _serve(config: WorkerConfig) -> None:
     keep_from_forks(forwarder)
     sock = socket.socket(fileno=config["fd"])
     sock.set_inheritable(False)
-    channel.connect(sock, bytes.fromhex(config["secret"]), lambda: channel.post("hello", registered_names()))
+    channel.connect(sock, bytes.fromhex(config["secret"]))
     channel.on_return = partial(_leave, 0)
     keep_from_forks(channel)
     if config["stuck_after"] > 0.0:

@@ -23,21 +23,19 @@ from greenroom.actor.offload.operations import OPERATIONS, Operation, Refused, W
 from greenroom.errors import NoMessage, StashFull
 from greenroom.lanes import Lane, as_lane
 from greenroom.system.dispatchers.processes.protocol import BLOCKS, STASHED, WAITS_FOR_ROOM, RemotePipe, TimerHandle
+from greenroom.system.dispatchers.processes.worker.channel import PATIENCE
 from greenroom.validation import require_delay
 
 if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
-    from greenroom.system.dispatchers.processes.worker.actor import HostedActor
     from greenroom.system.dispatchers.processes.worker.channel import MainChannel
-    from greenroom.system.dispatchers.processes.worker.host import WorkerHost
+    from greenroom.system.dispatchers.processes.worker.host import HostedActor, WorkerHost
 
 __all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
 
 Caller = tuple["MainChannel", int, tuple[object, ...]]
 """By what a stub calls home, for which actor, and its own arguments, which come before those that it is given."""
 
-_PATIENCE = 30.0
-"""Seconds beyond a timeout that the main process, which keeps the time, has to tell us of it."""
 _INSTEAD = {
     "send_sync": "ref.send(...)",
     "started_sync": "ref.started()",
@@ -47,7 +45,6 @@ _INSTEAD = {
 
 
 def _stub(row: Operation, function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """What a worker has in place of a method of a context, its timers, or a ref."""
     if row.remote in (Way.HERE, Way.MAIL):
         return None
     made = _refusing(row, row.remote) if isinstance(row.remote, Refused) else _MAKERS[row.remote](row, function)
@@ -61,28 +58,33 @@ def _refusing(row: Operation, refused: Refused) -> Callable[..., Any]:
     return refuse
 
 
-def _calling(row: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+def _packed(stub: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[MainChannel, int, object]:
+    """By what a stub calls home, for which actor, and the arguments in the form in which they are sent."""
+    channel, actor, own = stub._caller()
+    return channel, actor, channel.pack(((*own, *args), kwargs))
+
+
+def _calling(row: Operation, function: object = None) -> Callable[..., Any]:
     def call(self: Any, /, *args: object, **kwargs: object) -> Any:
-        channel, actor, own = self._caller()
-        result = channel.request(actor, row.key, *own, *args, **kwargs)
+        channel, actor, given = _packed(self, args, kwargs)
+        result = channel.request(actor, row.key, given)
         return RemoteTimer(self.cell, result.number) if type(result) is TimerHandle else result
 
     return call
 
 
-def _posting(row: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+def _posting(row: Operation, function: object = None) -> Callable[..., Any]:
     def post(self: Any, /, *args: object, **kwargs: object) -> None:
-        channel, actor, own = self._caller()
-        given = channel.pack(((*own, *args), kwargs))
-        channel.ask(lambda ok, value: None, "request", actor, row.key, given)
+        channel, actor, given = _packed(self, args, kwargs)
+        channel.ask(lambda outcome: None, "request", actor, row.key, given)
 
     return post
 
 
-def _awaiting(row: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+def _awaiting(row: Operation, function: object = None) -> Callable[..., Any]:
     async def wait(self: Any, /, *args: object, **kwargs: object) -> Any:
-        channel, actor, own = self._caller()
-        return await channel.begin(actor, row.key, *own, *args, **kwargs)
+        channel, actor, given = _packed(self, args, kwargs)
+        return await channel.begin(actor, row.key, given)
 
     return wait
 
@@ -99,9 +101,8 @@ def _blocking(row: Operation, function: Callable[..., Any]) -> Callable[..., Any
         host: WorkerHost = self._cell.loop.host
         if not host.may_block():
             require_may_block(host.loop, f"{row.name}()", _INSTEAD[row.name])
-        channel, actor, own = self._caller()
-        patience = None if timeout is None else timeout + _PATIENCE
-        return channel.request_within(patience, actor, row.key, *own, *args, **kwargs)
+        channel, actor, packed = _packed(self, args, kwargs)
+        return channel.request(actor, row.key, packed, _patience(timeout))
 
     return block
 
@@ -109,8 +110,12 @@ def _blocking(row: Operation, function: Callable[..., Any]) -> Callable[..., Any
 _MAKERS = {Way.CALL: _calling, Way.POST: _posting, Way.AWAIT: _awaiting, Way.BLOCK: _blocking}
 
 
+def _patience(timeout: float | None) -> float | None:
+    """Seconds to wait for the main process: it keeps the time, and has to tell us of it."""
+    return None if timeout is None else timeout + PATIENCE
+
+
 def _caller_for(cell: Cell) -> Caller:
-    """How an actor that is hosted here calls home."""
     actor: HostedActor = cell.record.ensure_extras().executor
     host: WorkerHost = cell.loop.host
     return host.channel, actor.number, ()
@@ -137,12 +142,12 @@ class RemoteRef(ActorRef):
         host: WorkerHost = self._cell.loop.host
         if not host.may_block():
             return super().ask_sync(message, timeout=timeout, lane=lane, wait_for_room=wait_for_room)
-        seconds, loop, question = seconds_of(timeout), host.loop, Asked.__new__(Asked)
-        question.set_up(loop, self._cell, loop.visits.hand, seconds)
+        loop, question = host.loop, Asked.__new__(Asked)
+        question.set_up(loop, self._cell, loop.visits.hand, seconds_of(timeout))
         how = BLOCKS | (WAITS_FOR_ROOM if wait_for_room else 0)
         host.forward(self._cell, message, question, int(as_lane(lane)), how)
         host.awaits(question)
-        host.channel.wait(question.done, "ask_sync()", None if timeout is None else seconds + _PATIENCE)
+        host.channel.wait(question.done, "ask_sync()", _patience(timeout))
         return _result_of(question)
 
 
@@ -179,7 +184,8 @@ class RemoteSystem:
     def _request(self, row: Operation, *args: object, **kwargs: object) -> Any:
         if isinstance(row.remote, Refused):
             raise row.remote.error(row.remote.why)
-        return self._host.channel.request(self._host.current_number(), row.key, *args, **kwargs)
+        channel = self._host.channel
+        return channel.request(self._host.current_number(), row.key, channel.pack((args, kwargs)))
 
 
 _VALUES = ("phase", "token")
@@ -191,25 +197,18 @@ _METHODS = {
 
 
 class RemoteTimer:
-    """The handle of a timer in the main process."""
-
     __slots__ = ("_number", "cell")
 
     def __init__(self, cell: Cell, number: int) -> None:
         self.cell = cell
         self._number = number
 
-    def _request(self, what: str) -> bool:
+    def _caller(self) -> Caller:
         channel, actor, _ = _caller_for(self.cell)
-        return bool(channel.request(actor, what, self._number))
+        return channel, actor, (self._number,)
 
-    def cancel(self) -> bool:
-        """Cancel it; False if it has ended already."""
-        return self._request("timer.cancel")
-
-    @property
-    def active(self) -> bool:
-        return self._request("timer.active")
+    cancel = _calling(OPERATIONS["timer.cancel"])
+    active = property(_calling(OPERATIONS["timer.active"]))
 
 
 @carries_out("timers", _stub)
@@ -297,6 +296,6 @@ class RemoteContext(ContextRecord):
         _end_in_main(self, RemotePipe(id(pipe)))
 
 
-_main_now = _calling(OPERATIONS["ctx.now"], ContextRecord.now)
-_begin_in_main = _calling(OPERATIONS["ctx._begin_pipe"], ContextRecord._begin_pipe)
-_end_in_main = _posting(OPERATIONS["ctx._end_pipe"], ContextRecord._end_pipe)
+_main_now = _calling(OPERATIONS["ctx.now"])
+_begin_in_main = _calling(OPERATIONS["ctx._begin_pipe"])
+_end_in_main = _posting(OPERATIONS["ctx._end_pipe"])
