@@ -846,7 +846,7 @@ class Lifecycle(HostBase):
             self.root = None
             self.system._root_has_ended(reason)
         if self.closed and self.top.count == 0:
-            self.system._everybody_has_gone(self)
+            self.system._last_actor_ended(self)
 
     def _tell_parent(self, cell: Cell, ref: ActorRef, reason: ExitReason, restart_state: RestartState | None) -> None:
         record = cell.record

@@ -50,11 +50,10 @@ from greenroom.system.deadletters import DeadLetters
 from greenroom.system.ending.report import Phase, ShutdownReport
 from greenroom.system.ending.shutdown import Shutdown
 from greenroom.system.eventloop import loop_factory, start_thread
-from greenroom.system.loops.group import SystemLoops
+from greenroom.system.loops.group import SystemLoops, find_by_name
 from greenroom.system.loops.stillness import settled
 from greenroom.system.loops.thread import LoopTimeout
 from greenroom.system.observers import Observers
-from greenroom.system.paths import find_by_name
 from greenroom.validation import require_delay, require_instance
 
 if TYPE_CHECKING:
@@ -169,7 +168,6 @@ class ActorSystem(Spawns, Spawner):
     # -- running
 
     def _start(self) -> None:
-        """Start running on this thread, in its running asyncio loop."""
         if self._shutdown.phase != Phase.NEW:
             if self._shutdown.phase == Phase.RUNNING:
                 raise WaitsForItself(f"the system {self.name!r} is running already")
@@ -252,7 +250,6 @@ class ActorSystem(Spawns, Spawner):
         return was_interrupted  # type: ignore[return-value]
 
     def _leave_body(self, exc: BaseException | None) -> bool:
-        """The body of a `with` block has ended. Whether a signal has broken it off."""
         if self._signals is None:
             return False
         from greenroom.system.ending.signals import BodyInterruption
@@ -305,7 +302,6 @@ class ActorSystem(Spawns, Spawner):
         self._raise_failure()
 
     def _require_signals(self) -> None:
-        """Raise if signals are to be handled, and cannot be."""
         if self._handles_signals and threading.current_thread() is not threading.main_thread():
             raise ConfigError("handle_signals", True, "signals reach the main thread only: use it there")
 
@@ -314,19 +310,12 @@ class ActorSystem(Spawns, Spawner):
         if self._handles_signals or aio is not None:
             from greenroom.system.ending.signals import BodyInterruption, SignalHandling  # slow to import
 
-            hurry, note = self._hurry, self._note_signal
-            if first is None:
-                self._signals = BodyInterruption(self.name, hurry, note)
-            else:
-                self._signals = SignalHandling(self.name, first, hurry, note)
+            self._signals = BodyInterruption(self) if first is None else SignalHandling(self, first)
             self._signals.install(aio or self._poller.home(), always=self._handles_signals is True)
 
     def _hurry(self) -> None:
         self._end_due = min(self._end_due, time.monotonic() + HURRIED_TIMEOUT)
         self._shutdown.hurry()
-
-    def _note_signal(self, number: int) -> None:
-        self._shutdown.signal = number
 
     def _release_signals(self) -> None:
         if self._signals is not None:
@@ -607,11 +596,9 @@ class ActorSystem(Spawns, Spawner):
         return self._life
 
     def _call_everywhere(self, what: str, action: Callable[[Lifecycle], T]) -> list[T]:
-        """Call `action` for each loop, on its own thread, and wait for the results."""
         return [self._call_at(life, what, partial(action, life)) for life in self._loops.lives]
 
     def _call(self, what: str, action: Callable[[], T]) -> T:
-        """Call `action` on the system's own thread, and wait for its result."""
         return self._call_at(self._life, what, action)
 
     def _call_at(self, host: Lifecycle, what: str, action: Callable[[], T]) -> T:
@@ -659,7 +646,6 @@ class ActorSystem(Spawns, Spawner):
         name: str | None,
         parent: ActorRef | None,
     ) -> tuple[str | None, Executor | None]:
-        """The dispatcher and the executor of a new actor; None for the loop's own thread."""
         if dispatcher == CONCURRENT:
             return None, None
         owner = self._loops.thread_of(life) or self._loops.home
@@ -668,15 +654,12 @@ class ActorSystem(Spawns, Spawner):
     # -- what the hosts of its loops ask for
 
     def _hosts(self) -> list[Lifecycle]:
-        """The hosts of all loops, that of the home loop first."""
         return self._loops.lives
 
-    def _everybody_has_gone(self, life: Lifecycle) -> None:
-        """The last actor of one loop has ended, and the system is stopping."""
-        self._shutdown.everybody_has_gone(life)
+    def _last_actor_ended(self, life: Lifecycle) -> None:
+        self._shutdown.last_actor_ended(life)
 
     def _root_has_ended(self, reason: ExitReason) -> None:
-        """The root actor has ended, so the system shuts down."""
         if reason.abnormal:
             self._request_shutdown(self._end_timeout, reason.cause)
         else:
@@ -697,8 +680,6 @@ class BlockBody:
     it fails, and when a signal tells it to end. A cancellation of the body by others stays what it is.
     """
 
-    __slots__ = ("_before", "_cancelled", "_task")
-
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
         # How often it had been cancelled when it came in; and whether we have done it once more.
@@ -706,7 +687,6 @@ class BlockBody:
         self._cancelled = False
 
     def enter(self) -> None:
-        """The body begins, in the current task."""
         task = self._task = asyncio.current_task()
         self._before = 0 if task is None else task.cancelling()
 

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Container
 from inspect import CO_COROUTINE
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from greenroom.runtimelog import RuntimeLog
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.scheduler.loop import Loop
+    from greenroom.system.dispatchers.processes.worker.host import WorkerHost
+    from greenroom.system.loops.thread import SystemLoop
 
 __all__ = ["WATCHDOG", "unwatch", "watch"]
 
@@ -53,23 +55,12 @@ _ASYNC_ADVICE_ELSEWHERE = (
 _ADVICE_ELSEWHERE = "all other actors wait for it. It is on the dispatcher %r, but this runs here: let it return sooner"
 
 
-class Watched(Protocol):
-    """What the watchdog needs of a loop: a `SystemLoop` has it, and so has the host of a worker process."""
-
-    loop: Loop
-
-    @property
-    def token(self) -> str:
-        """A name that no other has."""
-        ...
-
-
 class Watch:
     """The last check of one loop, to which it has only a weak reference."""
 
-    __slots__ = ("_advice", "_place", "_watched", "patience", "since", "tick", "warn_at")
-
-    def __init__(self, watched: Watched, patience: float, place: str, advice: str | None = None) -> None:
+    def __init__(
+        self, watched: SystemLoop | WorkerHost, patience: float, place: str, advice: str | None = None
+    ) -> None:
         self._watched = ref(watched)
         self._place = place
         # If it is always the same.
@@ -84,7 +75,6 @@ class Watch:
         return self._watched() is None
 
     def check(self, now: float) -> None:
-        """Report the handler that blocks the loop's thread, if it has for too long."""
         watched = self._watched()
         if watched is None:
             return
@@ -137,7 +127,7 @@ class _Watchdog:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def watch(self, watched: Watched, patience: float, place: str, advice: str | None = None) -> None:
+    def watch(self, watched: SystemLoop | WorkerHost, patience: float, place: str, advice: str | None = None) -> None:
         with self._lock:
             self._watches = {**self._watches, watched.token: Watch(watched, patience, place, advice)}
             # After a fork the thread does not run, even if there was one.
@@ -152,13 +142,12 @@ class _Watchdog:
             else:
                 self._changed.set()
 
-    def unwatch(self, watched: Watched) -> None:
+    def unwatch(self, watched: SystemLoop | WorkerHost) -> None:
         thread = self._forget({watched.token})
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIME)
 
     def _forget(self, tokens: Container[str]) -> threading.Thread | None:
-        """Stop checking some systems; return the thread, if none is left."""
         with self._lock:
             self._watches = {key: watch for key, watch in self._watches.items() if key not in tokens}
             if self._watches:

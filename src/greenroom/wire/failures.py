@@ -91,7 +91,6 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, exc: BaseException) -> Failure:
-        """`exc`, or a `FailedElsewhere` that describes it, with its traceback."""
         fold(exc)
         text = "".join(traceback.format_exception(exc))
         if is_portable(exc):

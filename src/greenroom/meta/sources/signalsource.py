@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from greenroom.errors import ConfigError, WrongThread
 from greenroom.meta.sockets.messages import Close
 from greenroom.meta.streams.owner import OwnedProcess
-from greenroom.system.ending.wakeup import Wakeup
+from greenroom.system.ending.signals import Wakeup
 from greenroom.wire.forks import keep_from_forks
 
 if TYPE_CHECKING:

@@ -47,7 +47,6 @@ class ThreadPool(Executor):
         return not self._todo.empty()
 
     def is_backed_up(self) -> bool:
-        """Whether a hand-off waits for a thread, and none is free."""
         return self._idle < 0
 
     @property
@@ -75,7 +74,6 @@ class ThreadPool(Executor):
         self._todo.put(handoff)
 
     def _start_if_short(self) -> None:
-        """Start another thread if hand-offs wait and there may be more threads. Under the lock."""
         if self._idle >= 0 or len(self._threads) >= self._most + len(self._waiting):
             return
         name = f"{self._system} {self.dispatcher} {self._made + 1}"

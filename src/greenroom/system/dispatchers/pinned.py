@@ -8,7 +8,6 @@ then the next incarnation gets a new thread.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,7 @@ from greenroom.actor.offload.executor import Executor
 from greenroom.errors import NoThread, WorkerLost
 from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
+from greenroom.system.eventloop import keep_on_core
 
 __all__ = ["PinnedExecutor", "PinnedThreads"]
 
@@ -47,7 +47,6 @@ class PinnedThreads:
 
     @property
     def threads(self) -> int:
-        """How many threads there are at present."""
         return len(self._running)
 
     def executor(self, spec: object, args: tuple[object, ...]) -> PinnedExecutor:
@@ -61,7 +60,6 @@ class PinnedThreads:
         return thread
 
     def end_thread(self, thread: AsyncioThread) -> None:
-        """End a thread after its hand-off."""
         if self._running.pop(thread, thread) is None:
             thread.stop()
             self._ending = [one for one in self._ending if one.is_alive()]
@@ -75,8 +73,6 @@ class PinnedThreads:
 
 
 class PinnedExecutor(Executor):
-    """The executor of one actor."""
-
     has_asyncio = True
 
     def __init__(self, threads: PinnedThreads) -> None:
@@ -149,27 +145,25 @@ class AsyncioThread:
     def _run(self) -> None:
         try:
             if self._core is not None:
-                _pin(self._core)
+                keep_on_core(f"{self.thread.name}:", self._core)
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 try:
                     runner.run(self._main())
                 except BaseException as exc:
-                    self._cause = exc
+                    self._cause = exc  # before the runner cancels the tasks
                     raise
         except BaseException as exc:
-            self._lose_all(exc)
-        else:
-            self._lose_all(None)
+            self._cause = exc
+        self._lose_all()
 
-    def _lose_all(self, cause: BaseException | None) -> None:
+    def _lose_all(self) -> None:
         """The thread ends: fail the hand-offs that it has not completed."""
         with self._lock:
-            self._cause = cause
             handoffs, self._handoffs = self._handoffs or {}, None
         for task in list(self._tasks):
             task.get_coro().close()
         for handoff in handoffs:
-            handoff.fail(self._lost(handoff, cause))
+            handoff.fail(self._lost(handoff, self._cause))
 
     def _lost(self, handoff: Handoff, cause: BaseException | None) -> WorkerLost:
         why = "" if cause is None else f": {in_words(cause)}"
@@ -205,7 +199,6 @@ class AsyncioThread:
             aio.call_soon_threadsafe(action)
 
     def do(self, handoff: Handoff, context: Context) -> None:
-        """Have a hand-off carried out. From the loop's thread."""
         with self._lock:
             dead = self._handoffs is None
             if self._handoffs is not None:
@@ -219,7 +212,6 @@ class AsyncioThread:
         self._call(lambda: after_turns(then))
 
     def stop(self) -> None:
-        """End the thread, and cancel what is under way. From the loop's thread."""
         self._call(lambda: self._end.set())  # type: ignore[union-attr]
 
     def _end_task(self, task: asyncio.Task[None]) -> None:
@@ -287,12 +279,3 @@ def _cancel(task: asyncio.Task[None], handoff: Handoff) -> None:
     elif not task.done() and not handoff.is_closed():
         # A task that is cancelled before its first step never runs, so its hand-off would not be completed.
         task.get_loop().call_soon(_cancel, task, handoff)
-
-
-def _pin(core: int) -> None:
-    """Pin this thread to one processor, if the operating system supports it."""
-    try:
-        os.sched_setaffinity(0, {core})
-    except (AttributeError, OSError) as exc:
-        name = threading.current_thread().name
-        _log.warning("%s: cannot be kept on processor %d, and runs on any: %s", name, core, exc)

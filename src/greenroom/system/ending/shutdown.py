@@ -125,8 +125,7 @@ class Shutdown:
             self._end_at_once()
 
     def _run_is_over(self, task: asyncio.Task[None]) -> None:
-        """`_run` was cancelled from outside, or else it would have removed this."""
-        self._end_at_once()
+        self._end_at_once()  # `_run` was cancelled from outside, or else it would have removed this
 
     def _begin(self, phase: str) -> None:
         self.phase = phase
@@ -173,7 +172,9 @@ class Shutdown:
             self._cancel_messages()
             timeout = GRACE if self._hurried == 1 else 0.0
         try:
-            if self._remaining and not await self._wait(all_gone, timeout):
+            self._limit(timeout, self._time_is_up)
+            if self._remaining and not await all_gone:
+                self._clear_limits()
                 if self._hurried:
                     timeout = round(asyncio.get_running_loop().time() - self._told_at, 3)
                 remaining = sum(life.loop.table.counted for life in self._loops.lives)
@@ -183,6 +184,7 @@ class Shutdown:
                 await self._loops.cancel_handlers()
         finally:
             # Also when asyncio is closing and cancels this task: it gets no further turn.
+            self._clear_limits()
             try:
                 self._home.force_all(self.phase == Phase.STOPPING)
                 await self._stop_other_loops()
@@ -191,7 +193,6 @@ class Shutdown:
                 self._tell_waiters()
 
     async def _stop_all(self) -> None:
-        """Tell every actor to stop."""
         self._remaining = self._loops.lives
         if self._home.stop_all() == 0:
             self._is_empty(self._life)
@@ -249,17 +250,8 @@ class Shutdown:
             self._drain_limit.reschedule(asyncio.get_running_loop().time())
 
     def _log_busy(self, drain: Drain, seconds: float) -> None:
-        """Say who the program waits for."""
         told = "%s ends when its work is done, and after %g s at most; still at work: %s"
         _log.info(told, self._name, seconds, _listed(drain.busy()))
-
-    async def _wait(self, all_gone: asyncio.Future[bool], timeout: float) -> bool:
-        """Whether all actors ended in time."""
-        self._limit(timeout, self._time_is_up)
-        try:
-            return await all_gone
-        finally:
-            self._clear_limits()
 
     def _limit(self, seconds: float, ring: Callable[[], object]) -> None:
         """Call `ring` after `seconds`: by the system's clock or by the machine's, whichever is first."""
@@ -272,8 +264,7 @@ class Shutdown:
             call.cancel()
         self._limits.clear()
 
-    def everybody_has_gone(self, life: Lifecycle) -> None:
-        """The last actor of one loop has ended. On that loop's thread."""
+    def last_actor_ended(self, life: Lifecycle) -> None:
         self._home.post(partial(self._is_empty, life))
 
     def _is_empty(self, life: Lifecycle) -> None:
@@ -287,8 +278,8 @@ class Shutdown:
             self._all_gone.set_result(False)
 
     def _cancel_messages(self) -> None:
-        self._home.cancel_messages()
-        self._loops.cancel_messages()
+        for one in self._loops.all():
+            one.post(one.cancel_messages)
 
     def _stop_loop(self, began: float) -> list[Thread]:
         """Phases 4 and 5. Returns the threads that have not ended yet."""
@@ -341,15 +332,9 @@ class Shutdown:
 
     def leave_behind(self) -> None:
         """Report a handler that blocks the system's thread, and stop waiting for it. From any thread."""
-        hand, _ = self._life.loop.visits.peek_hand()
-        told = "%s: %s holds the thread and cannot be interrupted; it is left behind%s"
         queued = count_queued(self._life.loop)  # perhaps not to the last one: its thread may go on now
         with_it = f", with {counted(queued, 'message')} queued" if queued else ""
-        if hand is None:
-            _log.error(told, self._name, "asyncio", with_it)
-        else:
-            self._life.note_forced(hand)
-            _log.error(told, self._name, hand.name(), with_it, extra=self._life.log_fields(hand))
+        self._home.report_holder("%s: %s holds the thread and cannot be interrupted; it is left behind%s", with_it)
         self.report = self._report(0.0, queued)
 
     def _tell_waiters(self) -> None:

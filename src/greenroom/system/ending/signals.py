@@ -3,24 +3,33 @@
 A signal's handler is called on the main thread between two steps of whatever runs there. So it does nothing itself, but
 has the asyncio loop call back. If that does not come about, because a handler holds the thread, the next signal raises
 `KeyboardInterrupt` there, as Ctrl-C does in any program.
+
+A signal that comes just before the main thread goes to sleep, in a lock or in a selector, or that another thread takes
+in, does not wake it: the handler is called when the thread wakes by itself, which may be never. So each signal is also
+written to a socket, which the asyncio loop reads (`Wakeup`). A loop on the main thread is then awake, and one elsewhere
+sends the main thread another signal, which does wake it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from greenroom.runtimelog import RuntimeLog
-from greenroom.system.ending.wakeup import Wakeup
-from greenroom.wire.forks import keep_from_forks
+from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks
 
-__all__ = ["BodyInterruption", "Interrupted", "SignalHandling"]
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from greenroom.system.system import ActorSystem
+
+__all__ = ["BodyInterruption", "Interrupted", "SignalHandling", "Wakeup"]
 
 _log = RuntimeLog()
 
@@ -33,6 +42,9 @@ _HELD_UP = 0.5
 """Seconds after which a loop that has not heard of the first signal counts as held up."""
 
 
+_BYTES = 4096
+
+
 class Interrupted(KeyboardInterrupt):
     """A signal ends the body of a `with` block, which takes this in."""
 
@@ -40,32 +52,13 @@ class Interrupted(KeyboardInterrupt):
 class SignalHandling:
     """Handles the signals of one system, from `install` to `restore`, while its loop runs on the main thread."""
 
-    __slots__ = (
-        "__weakref__",
-        "_again",
-        "_aio",
-        "_before",
-        "_first",
-        "_first_at",
-        "_heard",
-        "_name",
-        "_note",
-        "_wakeup",
-        "count",
-    )
-
     is_elsewhere = False
     """Whether the loop runs on another thread."""
 
-    def __init__(
-        self, name: str, first: Callable[[], object], again: Callable[[], object], note: Callable[[int], object]
-    ) -> None:
-        self._name = name
-        # Called for the first signal, and for each of those that follow.
+    def __init__(self, system: ActorSystem, first: Callable[[], object]) -> None:
+        self._system = system
+        # Called for the first signal.
         self._first = first
-        self._again = again
-        # Told of the first signal, before anything else.
-        self._note = note
         self._aio: asyncio.AbstractEventLoop | None = None
         self._wakeup: Wakeup | None = None
         self._before: dict[signal.Signals, Any] = {}
@@ -117,7 +110,6 @@ class SignalHandling:
 
     @property
     def forced(self) -> bool:
-        """Whether more than one has come."""
         return self.count > 1
 
     def insist(self) -> None:
@@ -140,11 +132,10 @@ class SignalHandling:
         """Signals have come; called on the loop. The main thread is awake now, and has called `_handle`, or will."""
 
     def _receive(self, number: int) -> None:
-        self._note(number)
+        self._system._shutdown.signal = number
         self._first_at = time.monotonic()
 
     def _is_held_up(self) -> bool:
-        """Whether the loop should have heard of the first signal by now."""
         now = time.monotonic()
         if self._heard or now - self._first_at <= _HELD_UP:
             return False
@@ -158,12 +149,12 @@ class SignalHandling:
     def _begin(self, number: int) -> None:
         self._heard = True
         name = signal.Signals(number).name
-        _log.info("%s: %s: it ends when its work is done; a second signal ends it at once", self._name, name)
+        _log.info("%s: %s: it ends when its work is done; a second signal ends it at once", self._system.name, name)
         self._first()
 
     def _hurry(self) -> None:
-        _log.warning("%s: signalled again: it ends at once", self._name)
-        self._again()
+        _log.warning("%s: signalled again: it ends at once", self._system.name)
+        self._system._hurry()
 
 
 class BodyInterruption(SignalHandling):
@@ -173,12 +164,10 @@ class BodyInterruption(SignalHandling):
     it hears of each signal; and signals the main thread again if that has not noticed, or was in a call of ours.
     """
 
-    __slots__ = ("_is_in_body", "_is_received", "_is_sent", "_left", "_raised")
-
     is_elsewhere = True
 
-    def __init__(self, name: str, again: Callable[[], object], note: Callable[[int], object]) -> None:
-        super().__init__(name, lambda: None, again, note)
+    def __init__(self, system: ActorSystem) -> None:
+        super().__init__(system, lambda: None)
         self._is_in_body = True
         self._left = threading.Event()
         self._is_received = False
@@ -262,3 +251,114 @@ def is_with_locks(frame: FrameType | None) -> bool:
 
 
 _OF_A_LOCK = ("__enter__", "__exit__", "_acquire_restore", "_release_save")
+
+
+class Wakeup:
+    """Has `on_signal(numbers)` called on the loop `aio` when signals have come, with the number of each."""
+
+    def __init__(
+        self, aio: asyncio.AbstractEventLoop, on_signal: Callable[[bytes], object], *, is_elsewhere: bool
+    ) -> None:
+        self._aio = aio
+        # Whether the loop runs on another thread than the main one.
+        self._is_elsewhere = is_elsewhere
+        self._on_signal = on_signal
+        self._is_over = False
+        self._is_deaf = False
+        self._reader: socket.socket | None = None
+        self._writer: socket.socket | None = None
+
+    def hears(self) -> bool:
+        """Whether signals are written to this socket, and not to one of the program. On the main thread."""
+        writer = self._writer
+        if writer is None or self._is_deaf:
+            return False
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        if before not in (-1, writer.fileno()):
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+        return before == writer.fileno()  # if there was none, the next one is
+
+    def open(self) -> None:
+        """Begin, unless signals are written to another descriptor already: there can be only one."""
+        if self._is_elsewhere:
+            self._take()
+        # uvloop takes them in itself when it runs, and is not to find ours when it stops.
+        with suppress(RuntimeError):  # it is closed: the system has ended
+            self._aio.call_soon_threadsafe(self._listen if self._is_elsewhere else self._take_and_listen)
+
+    def close(self) -> None:
+        """End. Has an effect once."""
+        if self._give_back():
+            try:
+                if self._is_elsewhere:
+                    self._aio.call_soon_threadsafe(self._leave)
+                else:
+                    self._leave()
+            except RuntimeError:  # the loop is closed
+                self._close_reader()
+
+    def after_fork(self) -> None:
+        """End in a forked child: what it writes would be read by its parent."""
+        reader, self._reader = self._reader, None
+        if self._give_back() and reader is not None:
+            close_in_child(reader)  # the loop is the parent's, and so is what it waits with
+
+    def _give_back(self) -> bool:
+        self._is_over = True
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return False
+        before = signal.set_wakeup_fd(-1)
+        if before != writer.fileno():  # the program has replaced ours since
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+        writer.close()
+        return True
+
+    def _take_and_listen(self) -> None:
+        if not self._is_over:
+            self._take()
+            self._listen()
+
+    def _take(self) -> None:
+        with no_forks:
+            reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        if before == -1:
+            self._reader, self._writer = reader, writer
+        else:
+            signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+            reader.close()
+            writer.close()
+
+    def _listen(self) -> None:
+        if self._reader is not None and self._writer is not None:
+            try:
+                self._aio.add_reader(self._reader, self._read)
+            except NotImplementedError:  # a loop that cannot wait for sockets this way, as Windows has one
+                self._is_deaf = True
+
+    def _read(self) -> None:
+        reader = self._reader
+        if reader is None:
+            return
+        try:
+            numbers = reader.recv(_BYTES)
+        except BlockingIOError:
+            return
+        if not numbers:  # the other end is closed
+            self._leave()
+            return
+        self._on_signal(numbers)
+
+    def _leave(self) -> None:
+        if self._reader is not None:
+            with suppress(NotImplementedError):
+                self._aio.remove_reader(self._reader)
+        self._close_reader()
+
+    def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()

@@ -17,24 +17,25 @@ from typing import TYPE_CHECKING, TypeVar
 from greenroom._core.scheduler.accounting import count_queued
 from greenroom._core.scheduler.celltable import SlotBlocks
 from greenroom.clock import ManualClock
-from greenroom.runtimelog import RuntimeLog
+from greenroom.errors import BadArgument
 from greenroom.system.loops.stillness import LoopsTimeline
 from greenroom.system.loops.thread import CallingThread, LoopThread, LoopTimeout, SystemLoop
-from greenroom.system.paths import number_in
 
 if TYPE_CHECKING:
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.lifecycle import Lifecycle
+    from greenroom.actor.messaging.ref import ActorRef
+    from greenroom.actor.records.record import ChildList
     from greenroom.system.system import ActorSystem
 
-__all__ = ["SystemLoops"]
-
-_log = RuntimeLog()
+__all__ = ["SystemLoops", "find_by_name"]
 
 T = TypeVar("T")
 
 _LAST_STEPS = 1.0
 """Seconds that a loop has for each of its last steps, at least: one that a handler holds for longer is left behind."""
 
+_HELD = "%s: %s holds the thread of %s and cannot be interrupted; it is left behind"
 _ADVICE = (
     "the other actors there wait for it. Let it return sooner, or await what it waits for, as in "
     "`await asyncio.to_thread(...)`"
@@ -43,8 +44,6 @@ _ADVICE = (
 
 
 class SystemLoops:
-    """The loops of one system."""
-
     def __init__(self, system: ActorSystem, count: int) -> None:
         self._system = system
         self.home = SystemLoop(system, system._life, system._poller)
@@ -83,18 +82,15 @@ class SystemLoops:
         return thread
 
     def all(self) -> list[SystemLoop]:
-        """All loops, the home loop first."""
         return [self.home, *self.threads]
 
     @property
     def lives(self) -> list[Lifecycle]:
-        """The hosts of all loops, that of the home loop first."""
         return [one.life for one in self.all()]
 
     # -- where actors go
 
     def least_loaded(self) -> Lifecycle:
-        """The host of the loop with the fewest actors: of several, the first."""
         return min(self._spread, key=lambda life: life.loop.table.counted)
 
     def named(self, dispatcher: str, core: int | None, is_callers: bool = False) -> Lifecycle:
@@ -135,7 +131,6 @@ class SystemLoops:
         return next((life for life in self.lives if life.loop.table is table), home)
 
     def thread_of(self, life: Lifecycle) -> LoopThread | None:
-        """The thread of a further loop; None for the home loop."""
         return next((thread for thread in self.threads if thread.life is life), None)
 
     def call(self, life: Lifecycle, action: Callable[[], T], timeout: float) -> T:
@@ -160,7 +155,6 @@ class SystemLoops:
         self._watch(self.home, self._system._stuck_advice)
 
     def _join_clock(self) -> None:
-        """Show all loops as one to a clock that is turned by hand."""
         clock = self.home.loop.clock
         if isinstance(clock, ManualClock):
             clock.leave(self.home.poller)
@@ -177,7 +171,6 @@ class SystemLoops:
         return self._system.config.stuck_after > 0 and self.home.loop.world.is_real
 
     def _watch(self, one: SystemLoop, advice: str | None, place: str = "system's thread") -> None:
-        """Have handlers that hold the loop's thread reported."""
         if self._is_watched():
             from greenroom.system import watchdog  # slow to import
 
@@ -200,22 +193,15 @@ class SystemLoops:
     # -- the end of the further loops, on the home loop's thread
 
     async def close_spawning(self) -> None:
-        """Refuse spawns from now on."""
         for thread in self.threads:
             thread.life.closed = True  # at once, for those who look; the rest on its own thread
             await self._step(thread, thread.close_spawning)
 
     async def stop_all(self) -> list[Lifecycle]:
-        """Tell all actors to stop; the hosts of those loops that have some, and are not left behind."""
+        """Tell all actors to stop. Returns the hosts of those loops that have some, and are not left behind."""
         return [thread.life for thread in self.threads if await self._step(thread, thread.stop_all)]
 
-    def cancel_messages(self) -> None:
-        """Cancel the suspended handlers."""
-        for thread in self.threads:
-            thread.post(thread.cancel_messages)
-
     async def cancel_handlers(self) -> None:
-        """Cancel all that is suspended, and let it have a last turn."""
         if self.threads:
             await asyncio.gather(*(self._step(thread, thread.cancel_handlers) for thread in self.threads))
 
@@ -234,7 +220,7 @@ class SystemLoops:
             try:
                 self.call(thread.life, partial(thread.force_and_stop, late), _LAST_STEPS)
             except LoopTimeout:
-                self._leave_behind(thread)
+                thread.report_holder(_HELD, thread.label)
 
     async def _step(self, thread: LoopThread, action: Callable[[], object]) -> object:
         """One step of the end on another thread; None if a handler holds that."""
@@ -253,21 +239,48 @@ class SystemLoops:
                 if thread.loop.ticking and thread.loop.ticks == ticks:
                     if self._held.get(thread) != ticks:
                         self._held[thread] = ticks
-                        self._leave_behind(thread)
+                        thread.report_holder(_HELD, thread.label)
                     return None
         finally:
             step.cancel()
             self.steps -= 1
 
-    def _leave_behind(self, thread: LoopThread) -> None:
-        hand, _ = thread.loop.visits.peek_hand()
-        told = "%s: %s holds the thread of %s and cannot be interrupted; it is left behind"
-        if hand is None:
-            _log.error(told, self._system.name, "asyncio", thread.label)
-        else:
-            thread.life.note_forced(hand)
-            _log.error(told, self._system.name, hand.name(), thread.label, extra=thread.life.log_fields(hand))
-
     def left_behind(self) -> int:
-        """How many messages wait on loops that did not get to their end."""
         return sum(count_queued(thread.loop) for thread in self._held if not thread.loop.closed)
+
+
+def find_by_name(loop: Loop, top: ChildList, wanted: str | int) -> ActorRef | None:
+    """The ref of the actor with this id, path, or top-level name; None if none is alive."""
+    if isinstance(wanted, int):
+        cell = loop.table.find(wanted)
+        return None if cell is None else cell.ref
+    if not isinstance(wanted, str):
+        raise BadArgument(f"actors are found by name, path or id, not by {wanted!r}")
+    child_list: ChildList | None = top
+    found: ActorRef | None = None
+    for name in wanted.removeprefix("/").split("/"):
+        found = None if child_list is None else _child(loop, child_list, found, name)
+        if found is None:
+            return None
+        child_list = found._cell.record.child_list
+    return found
+
+
+def _child(loop: Loop, child_list: ChildList, parent: ActorRef | None, name: str) -> ActorRef | None:
+    record = child_list.named(name)
+    if record is not None:
+        named: ActorRef = record.cell.ref
+        return named
+    number = number_in(name)
+    cell = None if number is None else loop.table.find(number)
+    ref: ActorRef | None = None if cell is None else cell.ref
+    return ref if ref is not None and ref.name == name and ref._parent == parent else None
+
+
+def number_in(name: str) -> int | None:
+    """The id at the end of the name of a nameless actor, by which it is found."""
+    _, mark, number = name.rpartition("$")
+    slot, _, generation = number.partition(".")
+    if not mark or not slot.isdecimal() or not (generation or "1").isdecimal():
+        return None
+    return int(generation or 1) << 32 | int(slot)

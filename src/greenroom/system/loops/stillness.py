@@ -123,17 +123,14 @@ class LoopsTimeline:
         self._is_fresh = False
 
     def home(self) -> asyncio.AbstractEventLoop | None:
-        """The asyncio loop of the home loop."""
         return self._loops.home.poller.home()
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline of all."""
         others = [look[1] for look in self._seen[1:] if look is not None]
         deadlines = [moment for moment in [self._loops.home.poller.next_deadline(), *others] if moment is not None]
         return min(deadlines, default=None)
 
     def time_moved(self) -> None:
-        """Something may be due."""
         for one in self._loops.all():
             one.post(one.poller.time_moved)
 
@@ -145,7 +142,6 @@ class LoopsTimeline:
         return [one.loop.ticks for one in self._loops.all()] == [look[0] for look in self._seen if look is not None]
 
     async def idle(self) -> None:
-        """Return when nothing is left to do."""
         self._seen = await self._stillness.wait()
         self._is_fresh = True
 
@@ -179,7 +175,6 @@ class Drain:
         return self._drains.setdefault(poller, LoopDrain(poller))
 
     async def wait(self) -> None:
-        """Return when all is done."""
         await self._stillness.wait()
 
     def busy(self) -> list[str]:
@@ -207,8 +202,6 @@ class LoopDrain:
     until it is done; only then is another one looked for.
     """
 
-    __slots__ = ("_loop", "_poller", "witness")
-
     def __init__(self, poller: Poller) -> None:
         self._poller = poller
         self._loop = poller.loop
@@ -224,7 +217,6 @@ class LoopDrain:
                 await asyncio.sleep(0)  # the next tick comes in this turn of asyncio
 
     def is_done(self) -> bool:
-        """Whether no actor has work of others."""
         if self._loop.inbound.waiting() or self._loop.queued_in_rings() > 0:
             return False
         if self.witness is not None and _is_at_work(self.witness):
@@ -233,7 +225,6 @@ class LoopDrain:
         return self.witness is None
 
     def busy(self) -> list[str]:
-        """The paths of the actors that are at work."""
         return sorted({cell.name() for cell in self._at_work()})
 
     def _at_work(self) -> Iterator[Cell]:

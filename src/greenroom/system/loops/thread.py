@@ -26,6 +26,7 @@ from greenroom.actor.messaging.ref import Alias
 from greenroom.actor.records.record import ActorRecord
 from greenroom.errors import NotStarted
 from greenroom.exits import KILLED, SHUTDOWN
+from greenroom.runtimelog import RuntimeLog
 from greenroom.system.eventloop import keep_on_core, start_thread
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["CallingThread", "LoopThread", "LoopTimeout", "SystemLoop"]
 
 T = TypeVar("T")
+
+_log = RuntimeLog()
 
 _POLL_INTERVAL = 0.1
 """Seconds after which a coroutine that waits for another thread checks that asyncio still runs there."""
@@ -69,7 +72,6 @@ class SystemLoop:
         self._wakes = threading.Event()
 
     def is_here(self) -> bool:
-        """Whether this is the loop's own thread."""
         here: bool = get_ident() == self.loop.runq.thread
         return here
 
@@ -164,7 +166,6 @@ class SystemLoop:
     # -- its end, which `Shutdown` brings about, on the loop's own thread
 
     def close_spawning(self) -> None:
-        """Refuse spawns from now on."""
         self.life.closed = True
         if self.life.discards is None:
             self.life.discards = Discards()
@@ -215,6 +216,15 @@ class SystemLoop:
                 record.args[0].give_up()
             drain(cell, record.extras, "stopped")
             self.life.finish(cell, record, KILLED if record.state > 0 else SHUTDOWN)
+
+    def report_holder(self, told: str, *rest: object) -> None:
+        """Log what holds the loop's thread and cannot be interrupted. From any thread."""
+        hand, _ = self.loop.visits.peek_hand()
+        if hand is None:
+            _log.error(told, self.system.name, "asyncio", *rest)
+        else:
+            self.life.note_forced(hand)
+            _log.error(told, self.system.name, hand.name(), *rest, extra=self.life.log_fields(hand))
 
     def stop_loop(self) -> None:
         """Give asyncio its thread back; what comes from now on is a dead letter."""
@@ -273,13 +283,22 @@ class LoopThread(SystemLoop):
     async def _main(self, ready: ThreadFuture[None]) -> None:
         if self.core is not None:
             keep_on_core(self.name, self.core)
+        self.begin()
+        ready.set_result(None)
+        await self.wait()
+        if not self.loop.closed:  # the system could not start, and may try again
+            self.poller.detach()
+
+    def begin(self) -> None:
+        """Run on this thread from now on, in the running asyncio loop."""
         self.aio = asyncio.get_running_loop()
         self._over = asyncio.Event()
         self.poller.attach()
-        ready.set_result(None)
+
+    async def wait(self) -> None:
+        """Return when the system does not need the thread any more. In the asyncio loop that `begin` was called in."""
+        assert self._over is not None
         await self._over.wait()
-        if not self.loop.closed:  # the system could not start, and may try again
-            self.poller.detach()
 
     def release(self) -> None:
         """End the thread, once its loop has stopped. From any thread."""
@@ -294,26 +313,14 @@ class LoopThread(SystemLoop):
 class CallingThread(LoopThread):
     """A further loop on the thread that calls `play()`: the main one, which a GUI or signals may need.
 
-    That thread calls `begin`, and then `wait` in the asyncio loop that it began in.
+    That thread calls `begin` and `wait`.
     """
 
     def start(self) -> None:
-        """Raise if it has no thread yet."""
         if self.aio is None:
             raise NotStarted(self.system.name, "a pod of the calling thread")
-
-    def begin(self) -> None:
-        """Run here from now on, in the running asyncio loop."""
-        self.aio = asyncio.get_running_loop()
-        self._over = asyncio.Event()
-        self.poller.attach()
 
     def undo(self) -> None:
         """The system could not start: be as before `begin`."""
         self.poller.detach()
         self.aio = self._over = None
-
-    async def wait(self) -> None:
-        """Return when the system does not need the thread any more."""
-        assert self._over is not None
-        await self._over.wait()
