@@ -71,7 +71,7 @@ class BodyReader:
         self.error: BaseException | None = None
         self.ended = False
 
-    def feed(self, piece: bytes) -> bool:
+    def feed(self, piece: bytes | bytearray) -> bool:
         self._total += len(piece)
         if self._total > self._limit:
             self.refuse_as_too_large()
@@ -261,7 +261,7 @@ class HttpExchange(asyncio.Protocol):
         if isinstance(event, h11.Request):
             self._begin(event)
         elif isinstance(event, h11.Data):
-            if self._body is not None and not self._body.feed(bytes(event.data)):
+            if self._body is not None and not self._body.feed(event.data):
                 # Until the body is read on, the client is not late.
                 self._set_alarm(None)
                 self._pause(True)
