@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.actor.api.fdwatch import READ, WRITE, FdWatch, IoReady
 from greenroom.actor.messaging.ref import Alias
-from greenroom.meta.ports.pipes import Exited, Output, SendSignal
-from greenroom.meta.ports.port import Port
+from greenroom.meta.ports.port import Exited, Output, Port, SendSignal
 from greenroom.meta.process.metaprocess import MetaProcess
 from greenroom.meta.process.options import Compression, MetaOptions, MetaState
 from greenroom.meta.process.reader import ReaderStopped

@@ -16,9 +16,9 @@ from greenroom.meta.ports import groupreaper
 from greenroom.wire.forks import no_forks
 
 if TYPE_CHECKING:
-    from greenroom.meta.ports.pipes import ProgramOutlet
+    from greenroom.meta.ports.port import ProgramOutlet
 
-__all__ = ["AFTER_EXIT", "AFTER_KILL", "Program"]
+__all__ = ["AFTER_EXIT", "AFTER_KILL", "STDERR", "Program"]
 
 AFTER_EXIT = 1.0
 """Seconds in which output may still come after the program has ended: others may hold its pipes."""
@@ -28,7 +28,7 @@ SHORTEST_LOOK = 0.002
 LONGEST_LOOK = 0.05
 BETWEEN_LOOKS = 0.1
 _DEAD = ("Z", "X")
-_STDERR = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": None, "null": subprocess.DEVNULL}
+STDERR = {"message": subprocess.PIPE, "stdout": subprocess.STDOUT, "inherit": None, "null": subprocess.DEVNULL}
 
 
 class Program:
@@ -53,7 +53,7 @@ class Program:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=_STDERR[stderr],
+                stderr=STDERR[stderr],
                 cwd=cwd,
                 env=environment,
                 shell=shell,
