@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from _typeshed import FileDescriptorLike
 
-    from greenroom.meta.process.incarnation import Incarnation
+    from greenroom.meta.process.metaprocess import Incarnation
 
 __all__ = ["ReaderStopped", "TaskReader", "ThreadReader", "Waits", "close_held", "shut_down"]
 
