@@ -555,19 +555,6 @@ class Incarnation:
         else:
             life.request_failure(self.ctx.cell, error, why="because its start() raised")
 
-    def end_unstarted(self, reason: ExitReason, *, awaits: bool) -> Awaitable[object] | None:
-        """End what has not started. With `awaits`, returns what the caller has to await, if anything."""
-        self._stop()
-        self.meta._state = MetaState.TERMINATED
-        result = self._attempt_terminate(reason)
-        if isawaitable(result):
-            if awaits:
-                return self._end_slowly(reason, None, result)
-            close_unawaited(result)
-            self.meta._give_up()
-        self._finish()
-        return None
-
     def _stop(self) -> None:
         self.waits.end()
         self.stall(False)
@@ -590,17 +577,21 @@ class Incarnation:
             self.meta._give_up()
             self._finish()
 
-    def end(self, reason: ExitReason, call: Call | None) -> Awaitable[object] | None:
+    def end(self, reason: ExitReason, call: Call | None, *, awaits: bool = True) -> Awaitable[object] | None:
         """Break off the reader, and terminate. Returns what is still to be awaited, if anything.
 
-        `call` calls a function where that may block; None if nothing of the meta-process blocks.
+        `call` calls a function where that may block; None if nothing of the meta-process blocks, or it has not started.
+        Without `awaits`, what is to be awaited is given up instead.
         """
         self._stop()
         begun = None
         if call is None and (self.reader is None or self.reader.over):
             self.meta._state = MetaState.TERMINATED
             begun = self._attempt_terminate(reason)
-            if not isawaitable(begun):
+            if isawaitable(begun) and not awaits:
+                close_unawaited(begun)
+                self.meta._give_up()
+            if not isawaitable(begun) or not awaits:
                 self._finish()
                 return None
         return self._end_slowly(reason, call, begun)
@@ -755,7 +746,7 @@ class MetaFactory:
     def end_unstarted(self, reason: ExitReason, *, awaits: bool = True) -> Awaitable[object] | None:
         """End what was spawned and has not started. Returns what is still to be awaited, if anything."""
         with suppress(IndexError):
-            return self.first.pop().end_unstarted(reason, awaits=awaits)
+            return self.first.pop().end(reason, None, awaits=awaits)
         return None
 
 
