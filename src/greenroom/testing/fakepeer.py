@@ -300,7 +300,7 @@ class FakeProgram:
         stdin = self._program.stdin
         await self._program.wait(stdin.can_read)
         self._require_life()
-        data = stdin.read() or b""
+        data = stdin.read()
         self._taken += data
         return bool(data)
 
@@ -319,7 +319,7 @@ class FakeProgram:
     def write(self, data: bytes) -> None:
         """Write to its output."""
         self._require_life()
-        self._program.stdout.write(bytes(data))
+        self._program.stdout.put(bytes(data))
 
     def write_error(self, data: bytes) -> None:
         """Write to its errors, which the port's `stderr` leads to somewhere."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.exits import ExitReason
     from greenroom.meta.ports.program import FdEnd, Program
-    from greenroom.meta.simulated.program import PortEnd, SimulatedProgram
+    from greenroom.meta.simulated.program import Pipe, SimulatedProgram
     from greenroom.meta.streams.framing import Decoder
 
 __all__ = ["Exited", "Output", "Port", "ProgramOutlet", "SendSignal"]
@@ -374,7 +374,7 @@ class OutputPipe:
 
     def __init__(
         self,
-        source: FdEnd | PortEnd,
+        source: FdEnd | Pipe,
         outlet: ProgramOutlet,
         decoder: Decoder,
         stream: str,
@@ -446,7 +446,7 @@ class InputPipe:
 
     def __init__(
         self,
-        sink: FdEnd | PortEnd,
+        sink: FdEnd | Pipe,
         high_water: int,
         on_stall: Callable[[bool], object],
         on_lost: Callable[[], object],

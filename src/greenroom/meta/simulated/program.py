@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -44,11 +45,26 @@ CAPACITY = 65_536
 
 
 class Pipe:
-    """A pipe. What is written is on its way first, as the faults have it; then it can be read."""
+    """A pipe between a script and its port, to which it looks like an `FdEnd`.
 
-    def __init__(self, line: Line, on_cut: Callable[[], object]) -> None:
-        self._line = line
+    What is written is on its way first, as the faults have it; then it can be read.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        faults: LinkFaults,
+        on_cut: Callable[[], object],
+        on_change: Callable[[], object],
+        *,
+        is_input: bool = False,
+    ) -> None:
+        self._loop = loop
+        self._line = Line(loop, faults)
         self._on_cut = on_cut
+        self._on_change = on_change
+        # Whether the port writes, and the script reads.
+        self._is_input = is_input
         self._on_its_way: deque[bytes] = deque()
         # The number of these that have arrived, and wait for room.
         self._late = 0
@@ -57,15 +73,19 @@ class Pipe:
         self._sent = 0
         self._unread = 0
         # Whether the writer has closed it; and whether the reader has.
-        self.is_closed = False
-        self.is_lost = False
-        # Called when anything has changed.
-        self.on_change: list[Callable[[], object]] = []
+        self._is_closed = False
+        self._is_lost = False
+        # What the port waits for, and is called when that has come.
+        self._wanted = 0
+        self._ready: Callable[[int], object] | None = None
+        self._is_paused = False
+        self._looks = False
 
-    # -- the one who writes
+    # -- writing
 
-    def write(self, data: bytes) -> None:
-        if self.is_closed or self.is_lost or not data:
+    def put(self, data: bytes) -> None:
+        """Write all, whether there is room or not."""
+        if self._is_closed or self._is_lost or not data:
             return
         for piece in self._line.pieces(data):
             for start in range(0, len(piece), CAPACITY):
@@ -74,8 +94,16 @@ class Pipe:
                 self._sent += len(part)
                 self._line.send(self._arrive)
 
-    def room(self) -> int:
-        """The number of bytes that can be written until something is read."""
+    def write(self, data: memoryview) -> int:
+        if self._is_lost:
+            raise BrokenPipeError
+        taken = bytes(data[: self._room()])
+        if not taken:
+            raise BlockingIOError
+        self.put(taken)
+        return len(taken)
+
+    def _room(self) -> int:
         return max(0, CAPACITY - self._sent - self._unread)
 
     def is_flushed(self) -> bool:
@@ -83,8 +111,8 @@ class Pipe:
 
     def close(self) -> None:
         """Write no more; what was written arrives, and then the end."""
-        self.is_closed = True
-        self._tell()
+        self._is_closed = True
+        self._changed()
 
     def break_off(self) -> None:
         """Write no more, and not even what is on its way."""
@@ -102,7 +130,7 @@ class Pipe:
             return
         self._late += 1
         self._move()
-        self._tell()
+        self._changed()
 
     def _move(self) -> None:
         """Make readable what has arrived, as far as there is room."""
@@ -113,50 +141,36 @@ class Pipe:
             self._unread += len(piece)
             self._arrived.append(piece)
 
-    def _tell(self) -> None:
-        for call in self.on_change:
-            call()
-
-    # -- the one who reads
+    # -- reading
 
     def can_read(self) -> bool:
         """True if there is something, or never will be."""
-        return bool(self._arrived) or (self.is_closed and not self._on_its_way)
+        return bool(self._arrived) or (self._is_closed and not self._on_its_way)
 
-    def read(self, most: int = CAPACITY) -> bytes | None:
-        """The next piece, or the first bytes of it; empty at the end, None if there is nothing yet."""
+    def read(self, most: int = CAPACITY) -> bytes:
+        """The next piece, or the first bytes of it; empty at the end. `BlockingIOError` if there is nothing yet."""
+        if not self.can_read():
+            raise BlockingIOError
         if not self._arrived:
-            return b"" if self.can_read() else None
+            return b""
         piece = self._arrived.popleft()
         if len(piece) > most:
             self._arrived.appendleft(piece[most:])
             piece = piece[:most]
         self._unread -= len(piece)
         self._move()
-        self._tell()
+        self._changed()
         return piece
 
     def lose(self) -> None:
         """Read no more. Nothing can be written any more."""
-        self.is_lost = True
+        self._is_lost = True
         self._on_its_way.clear()
         self._arrived.clear()
         self._sent = self._late = self._unread = 0
-        self._tell()
+        self._changed()
 
-
-class PortEnd:
-    """The port's end of a pipe: in place of an `FdEnd`."""
-
-    def __init__(self, loop: Loop, pipe: Pipe, *, writes: bool = False) -> None:
-        self._loop = loop
-        self._pipe = pipe
-        self._writes = writes
-        self._wanted = 0
-        self._ready: Callable[[int], object] | None = None
-        self._is_paused = False
-        self._looks = False
-        pipe.on_change.append(self._look_soon)
+    # -- telling the port
 
     def watch(self, events: int, ready: Callable[[int], object]) -> None:
         self._wanted, self._ready, self._is_paused = events, ready, False
@@ -172,6 +186,10 @@ class PortEnd:
     def unwatch(self) -> None:
         self._ready = None
 
+    def _changed(self) -> None:
+        self._on_change()
+        self._look_soon()
+
     def _look_soon(self) -> None:
         if not self._looks and self._ready is not None and not self._is_paused:
             self._looks = True
@@ -180,30 +198,11 @@ class PortEnd:
     def _look(self) -> None:
         self._looks = False
         # As with a descriptor: the writing end is ready to read when the other side has gone.
-        can_read = self._pipe.is_lost if self._writes else self._pipe.can_read()
-        events = self._wanted & ((READ if can_read else 0) | (WRITE if self._pipe.room() else 0))
+        can_read = self._is_lost if self._is_input else self.can_read()
+        events = self._wanted & ((READ if can_read else 0) | (WRITE if self._room() else 0))
         if self._ready is not None and not self._is_paused and events:
             self._ready(events)
             self._look_soon()
-
-    def read(self, most: int) -> bytes:
-        data = self._pipe.read(most)
-        if data is None:
-            raise BlockingIOError
-        return data
-
-    def write(self, data: memoryview) -> int:
-        if self._pipe.is_lost:
-            raise BrokenPipeError
-        room = self._pipe.room()
-        if not room:
-            raise BlockingIOError
-        taken = bytes(data[:room])
-        self._pipe.write(taken)
-        return len(taken)
-
-    def close(self) -> None:
-        self._pipe.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +240,11 @@ class SimulatedProgram:
         self._handlers: dict[int, Callable[[], object]] = {}
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
-        self.stdin, self.stdout, errors = (Pipe(Line(loop, scripted.faults), self._kill) for _ in range(3))
+        pipe = partial(Pipe, loop, scripted.faults, self._kill, self._changed.set)
+        self.stdin, self.stdout, errors = pipe(is_input=True), pipe(), pipe()
         # Where its errors go; None if not to the port.
         self.stderr = {"message": errors, "stdout": self.stdout}.get(stderr)
         self._shows_errors = stderr == "inherit"
-        for pipe in self._pipes():
-            pipe.on_change.append(self._changed.set)
         aio = loop.visits.stepper.aio
         assert aio is not None
         # Not in the context of the actor that happens to start it.
@@ -318,7 +316,7 @@ class SimulatedProgram:
 
     def write_error(self, data: bytes) -> None:
         if self.stderr is not None:
-            self.stderr.write(data)
+            self.stderr.put(data)
         elif self._shows_errors:
             sys.stderr.write(data.decode(errors="replace"))
 
@@ -336,9 +334,8 @@ class SimulatedProgram:
 
     # -- what a port does with it
 
-    def ends(self) -> tuple[PortEnd, PortEnd, PortEnd | None]:
-        errors = None if self.stderr in (None, self.stdout) else PortEnd(self._loop, self.stderr)
-        return PortEnd(self._loop, self.stdin, writes=True), PortEnd(self._loop, self.stdout), errors
+    def ends(self) -> tuple[Pipe, Pipe, Pipe | None]:
+        return self.stdin, self.stdout, None if self.stderr is self.stdout else self.stderr
 
     def signal(self, number: int) -> None:
         name = _name_of(number) if number else ""
@@ -382,7 +379,7 @@ class SimulatedProgram:
 
     def close(self) -> None:
         for pipe in self._pipes():
-            pipe.on_change.clear()
+            pipe.unwatch()
 
 
 def _name_of(number: int) -> str:
