@@ -216,8 +216,10 @@ class HttpExchange(asyncio.Protocol):
             self._refuse(408, "the request did not come in time")
 
     def _wait_for_body(self) -> None:
-        error = HttpError(408, "the body did not come in time")
-        self._set_alarm(self._limits.body_timeout, partial(self._fail_body, error))
+        self._set_alarm(self._limits.body_timeout, self._give_up_on_body)
+
+    def _give_up_on_body(self) -> None:
+        self._fail_body(HttpError(408, "the body did not come in time"))
 
     def _listen_for_silence(self, writes_before: int = -1) -> None:
         # Only a write shows whether a client that has closed its side still reads. So the response must go on.
