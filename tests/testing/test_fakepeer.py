@@ -26,7 +26,7 @@ from greenroom.meta import (
     WebServer,
     Write,
 )
-from greenroom.meta.simulated.network import network_of
+from greenroom.meta.simulated.network import SimulatedListener, network_of
 from greenroom.testing import FakeConnection, FakePeer, Simulation
 
 SERVER = ("127.0.0.1", 7)
@@ -170,8 +170,7 @@ def test_all_that_comes_while_nobody_reads_is_there_afterwards() -> None:  # B1
         slow = Slow()
         network = network_of(system._loop)
         assert network is not None
-        network.bind_stream(SERVER)
-        network.listen(SERVER, lambda: slow)
+        SimulatedListener(network, SERVER).listen(lambda: slow)
         connection = await FakePeer(system, delay=1.0).connect(SERVER)
         for word in (b"one", b"two", b"three"):
             connection.send(word)
