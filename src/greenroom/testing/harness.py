@@ -185,10 +185,6 @@ class ActorHarness(Generic[A]):
 
     @overload
     def __init__(
-        self: ActorHarness, factory: None = ..., /, *, config: SystemConfig | None = ..., seed: int = ...
-    ) -> None: ...
-    @overload
-    def __init__(
         self,
         factory: Callable[..., A],
         /,
@@ -200,7 +196,7 @@ class ActorHarness(Generic[A]):
     @overload
     def __init__(
         self: ActorHarness,
-        factory: Any,
+        factory: Any = ...,
         /,
         *args: object,
         config: SystemConfig | None = ...,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import ActorSystem, Context
+from greenroom import ActorSystem, Context, SystemConfig
 from greenroom.errors import BadArgument, InvalidDelay
 from greenroom.testing import Leak, LeaksFound, TestProbe, detect_leaks
 from greenroom.testing.checks import leaks
@@ -174,6 +174,20 @@ async def test_an_actor_that_is_left_in_a_system_of_before_is_a_leak(system: Act
         await system.settle()
 
     assert kinds_and_names(await leaks_of(body)) == [("actor", "/second")]
+
+
+def test_an_actor_that_is_left_on_a_further_loop_is_a_leak() -> None:
+    async def main() -> None:
+        async def body() -> None:
+            for number in range(4):
+                await system.spawn(note, name=f"left-{number}", dispatcher="spread").started()
+
+        async with ActorSystem("spread", config=SystemConfig(loops=2)) as system:
+            await system.spawn(note, name="first").started()
+            found = await leaks_of(body)
+        assert sorted(kinds_and_names(found)) == [("actor", f"/left-{number}") for number in range(4)]
+
+    asyncio.run(main())
 
 
 async def test_an_actor_that_is_about_to_end_has_time_to(system: ActorSystem) -> None:

@@ -231,11 +231,12 @@ def _systems() -> Iterator[tuple[object, Leak]]:
         phase = system.phase
         if phase in (Phase.RUNNING, Phase.DRAINING, Phase.STOPPING):
             yield token, Leak("system", system.name, f", which is {phase}")
-        # Read from this thread, without asking the system's own thread: that may be stuck.
-        for cell in list(system._loop.table):
-            path = cell.name()
-            where = f" of the system {system.name}, which is {'not started' if phase == Phase.NEW else phase}"
-            yield (token, cell.id), Leak("actor", path, where, f"{system.name}{path}")
+        where = f" of the system {system.name}, which is {'not started' if phase == Phase.NEW else phase}"
+        for number, one in enumerate(system._loops.all()):
+            # Read from this thread, without asking the loop's own thread: that may be stuck.
+            for cell in list(one.loop.table):
+                path = cell.name()
+                yield (token, number, cell.id), Leak("actor", path, where, f"{system.name}{path}")
 
 
 def _tasks() -> Iterator[tuple[object, Leak]]:
