@@ -343,11 +343,10 @@ class MainEventLoop(VirtualEventLoop):
         self._director.has_threads = True
         return thread_loop
 
-    def end(self, aio: asyncio.AbstractEventLoop) -> None:
+    def end(self, thread_loop: _ThreadEventLoop) -> None:
         """End a virtual thread once nothing is left to do there. Tasks that never end are the runner's to cancel."""
-        if isinstance(aio, _ThreadEventLoop) and not aio.is_closed():
-            aio.is_ending = True
-            self._end_if_done(aio)
+        thread_loop.is_ending = True
+        self._end_if_done(thread_loop)
 
     def _end_if_done(self, thread_loop: _ThreadEventLoop) -> None:
         if thread_loop.is_ending and not thread_loop._ready and not thread_loop.tasks():

@@ -57,6 +57,7 @@ EPOCH = 946_684_800.0
 
 _NO_THREADS = "threads are not simulated: spawn an actor instead, or await a coroutine"
 _NO_SOCKETS = "sockets are not simulated: put an actor in the peer's place, and send it messages"
+_NO_SIGNALS = "signals are not simulated: call what the signal would call"
 _NO_CHILDREN = "processes are not simulated: put an actor in the program's place"
 _REFUSED = {
     "_thread.start_new_thread": ("a thread is started", _NO_THREADS),
@@ -239,10 +240,10 @@ class Patches:
         for module in (_thread, threading):
             for name in _START:
                 if hasattr(module, name):
-                    self._replace(module, name, _refuse_to_begin)
+                    self._replace(module, name, partial(_refuse, "a thread is started", _NO_THREADS))
         for name in ("signal", "alarm", "setitimer", "pause", "sigwait", "sigtimedwait"):
             if hasattr(signal, name):
-                self._replace(signal, name, partial(_refuse_signal, name))
+                self._replace(signal, name, partial(_refuse, f"signal.{name}()", _NO_SIGNALS))
         for module in (asyncio, asyncio.tasks):
             self._replace(module, "all_tasks", partial(_in_order, asyncio.tasks.all_tasks))
             self._replace(module, "as_completed", partial(_as_listed, asyncio.tasks.as_completed))
@@ -306,16 +307,12 @@ def _as_listed(original: Callable[..., object], fs: Iterable[Awaitable[object]],
     return original([asyncio.ensure_future(one) for one in dict.fromkeys(fs)], **options)
 
 
-def _refuse_signal(name: str, *args: object) -> None:
-    raise SimulationRefused(f"signal.{name}()", "signals are not simulated: call what the signal would call")
+def _refuse(what: str, instead: str, *args: object, **kwargs: object) -> None:
+    raise SimulationRefused(what, instead)
 
 
 def _refuse_to_start(original: object, thread: threading.Thread) -> None:
     raise SimulationRefused(f"the thread {thread.name!r} is started", _NO_THREADS)
-
-
-def _refuse_to_begin(*args: object, **kwargs: object) -> None:
-    raise SimulationRefused("a thread is started", _NO_THREADS)
 
 
 def _refuse_to_start_process(original: object, process: BaseProcess) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 from greenroom._core.mailbox.cell import Cell
@@ -31,6 +30,7 @@ class Trace:
         self.seconds: float = director.clock.time
         self.digest = f"{director.fingerprint:016x}"
         self._log: list[Any] = director.log
+        self._events: list[Event] | None = None
 
     @classmethod
     def empty(cls) -> Trace:
@@ -49,11 +49,13 @@ class Trace:
     def __str__(self) -> str:
         return "\n".join(map(str, self))
 
-    @cached_property
+    @property
     def events(self) -> list[Event]:
-        log = self._log
-        names: dict[int, str] = {}
-        return [_event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)]
+        if self._events is None:
+            log = self._log
+            names: dict[int, str] = {}
+            self._events = [_event(names, *log[first : first + ENTRIES]) for first in range(0, len(log), ENTRIES)]
+        return self._events
 
     def tail(self, many: int) -> str:
         """The last events as text, with the number of events before them."""
