@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.messaging.ref import Alias
 from greenroom.errors import BadArgument, ConfigError
-from greenroom.meta.simulated.network import LinkFaults, Network, SimulatedListener, SimulatedTransport, network_of
-from greenroom.meta.simulated.program import Programs, SimulatedProgram, programs_of
+from greenroom.meta.simulated.network import LinkFaults, SimulatedListener, network_of
+from greenroom.meta.simulated.program import programs_of
 from greenroom.validation import require_instance, require_seconds
 
 if TYPE_CHECKING:
-    from greenroom.meta.simulated.program import SimulatedProgram
+    from greenroom.meta.simulated.network import Network, SimulatedTransport
+    from greenroom.meta.simulated.program import Programs, SimulatedProgram
     from greenroom.system.system import ActorSystem
 
 __all__ = ["FakeConnection", "FakePeer", "FakeProgram", "exit_status"]
@@ -248,26 +249,14 @@ class FakeProgram:
         self._program = program
         # What has been taken from its input, and was not read.
         self._taken = bytearray()
-
-    @property
-    def args(self) -> tuple[str, ...]:
+        self.args: tuple[str, ...] = program.args
         """The command, its name first, as in `sys.argv`. With `shell=True`, that of the shell."""
-        return self._program.args
-
-    @property
-    def env(self) -> Mapping[str, str]:
+        self.env: Mapping[str, str] = program.env
         """Its environment variables."""
-        return self._program.env
-
-    @property
-    def cwd(self) -> str:
+        self.cwd: str = program.cwd
         """Its working directory, as the port was given it."""
-        return self._program.cwd
-
-    @property
-    def pid(self) -> int:
+        self.pid: int = program.pid
         """The number of its process: the first of a simulation is 1."""
-        return self._program.pid
 
     # -- its input
 
