@@ -120,9 +120,10 @@ class Simulation:
         self.keep = keep
         self.max_steps = max_steps
         self.fatal = require_fatal(fatal)
-        # Of the last run.
+        # Of the last run; before the first, of a director that has decided nothing.
+        self.has_run = False
         self.system: ActorSystem | None = None
-        self._director: Director | None = None
+        self._director = Director(Schedule(), VirtualClock(), 0, 0, 1)
         self._trace: Trace | None = None
         self._records_choices = False
 
@@ -170,6 +171,7 @@ class Simulation:
             director.choices = {}
         self._director = director
         self._trace = None
+        self.has_run = True
         return director
 
     def write_choices(self) -> None:
@@ -179,37 +181,30 @@ class Simulation:
     @property
     def choices(self) -> dict[int, tuple[int, int, int]]:
         """The deviations of the last run from first come, first served, as a `Script`."""
-        director = self._director
-        return {} if director is None or director.choices is None else dict(director.choices)
+        return dict(self._director.choices or {})
 
     @property
     def drawn_faults(self) -> tuple[Fault, ...]:
         """The faults of the last run, each with its own seed."""
-        director = self._director
-        return director.faults.faults if director is not None and isinstance(director.faults, Injector) else ()
+        injector = self._director.faults
+        return injector.faults if isinstance(injector, Injector) else ()
 
     @property
     def actors_chosen(self) -> dict[int, str]:
         """The actor that ran at each step of `choices`, by name; or the loop, where it was that which was chosen."""
-        director = self._director
-        visited = {} if director is None else director.visited
-        return {step: who if isinstance(who, str) else who.name() for step, who in visited.items()}
+        return {step: who if isinstance(who, str) else who.name() for step, who in self._director.visited.items()}
 
     @property
     def interrupt(self) -> KeyboardInterrupt | None:
         """The Ctrl-C that interrupted an actor in the last run, if any."""
-        return None if self._director is None else self._director.interrupt
-
-    @property
-    def has_run(self) -> bool:
-        return self._director is not None
+        return self._director.interrupt
 
     @property
     def trace(self) -> Trace:
         """The trace of the last run."""
+        if not self.has_run:
+            raise BadArgument("the simulation has not run yet: its trace is there after `run`")
         if self._trace is None:
-            if self._director is None:
-                raise BadArgument("the simulation has not run yet: its trace is there after `run`")
             self._trace = Trace(self._director)
         return self._trace
 
