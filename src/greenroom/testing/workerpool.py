@@ -89,53 +89,49 @@ class WorkerPool:
 
     def _run_in_workers(self) -> tuple[int, BaseException] | None:
         seeds = self._seeds
-        # Per worker: how many seeds it has run, and the position at which it failed. Each worker writes only its own
-        # slots, so no lock is needed; a worker that is killed would never release one. The last slot of `failed` is
-        # written by this process, for workers that hang or exit.
+        # Per worker: how many seeds it has run, the position at which it failed, and whether Ctrl-C was raised there.
+        # Each worker writes only its own slots, so no lock is needed; a worker that is killed would never release one.
+        # The last slot of `_failed` is written by this process, for workers that hang or exit.
         forking = multiprocessing.get_context("fork")
-        counts = forking.RawArray("q", self._workers)
-        failed = forking.RawArray("q", [len(seeds)] * (self._workers + 1))
-        interrupted = forking.RawArray("b", self._workers)
-        with closing(
-            ForkedProcesses(lambda number: self._run_in_worker(number, counts, failed, interrupted), self._workers)
-        ) as forked:
-            lost = self._wait(forked.processes, counts, failed)
-        self.done = sum(counts)
-        lowest = min(failed)
+        self._counts: Array[c_longlong] = forking.RawArray("q", self._workers)
+        self._failed: Array[c_longlong] = forking.RawArray("q", [len(seeds)] * (self._workers + 1))
+        self._interrupted: Array[c_byte] = forking.RawArray("b", self._workers)
+        with closing(ForkedProcesses(self._run_in_worker, self._workers)) as forked:
+            lost = self._wait(forked.processes)
+        self.done = sum(self._counts)
+        lowest = min(self._failed)
         if lowest == len(seeds):
             return None
-        return seeds[lowest], lost.get(lowest) or NotRepeated(seeds[lowest], bool(interrupted[lowest % self._workers]))
+        by_interrupt = bool(self._interrupted[lowest % self._workers])
+        return seeds[lowest], lost.get(lowest) or NotRepeated(seeds[lowest], by_interrupt)
 
-    def _run_in_worker(
-        self, number: int, counts: Array[c_longlong], failed: Array[c_longlong], interrupted: Array[c_byte]
-    ) -> None:
+    def _run_in_worker(self, number: int) -> None:
         """In a worker: run every n-th seed, as long as no lower seed has failed."""
         position = number
-        while position < min(failed):
+        while position < min(self._failed):
             try:
                 is_well = self._simulated.run_in(self._simulated.simulation(self._seeds[position], 0)) is None
             except BaseException as exc:  # the program raised KeyboardInterrupt or SystemExit
                 is_well = False
-                interrupted[number] = isinstance(exc, KeyboardInterrupt)
+                self._interrupted[number] = isinstance(exc, KeyboardInterrupt)
             if not is_well:
-                failed[number] = position
-            counts[number] += 1
+                self._failed[number] = position
+            self._counts[number] += 1
             position += self._workers
 
-    def _wait(
-        self, processes: list[ForkProcess], counts: Array[c_longlong], failed: Array[c_longlong]
-    ) -> dict[int, BaseException]:
+    def _wait(self, processes: list[ForkProcess]) -> dict[int, BaseException]:
         """Wait for all workers. Return the positions at which one exited or hung, with the error for each."""
+        counts, failed = self._counts, self._failed
         lost: dict[int, BaseException] = {}
         waiting = dict(enumerate(processes))
         last = [(0, time.monotonic())] * len(processes)
         while waiting:
             for number, worker in list(waiting.items()):
                 worker.join(_POLL_INTERVAL / len(waiting))
+                is_alive = worker.is_alive()
                 at = number + counts[number] * self._workers
-                if not worker.is_alive():
+                if not is_alive:
                     del waiting[number]
-                    at = number + counts[number] * self._workers
                     if at < min(failed):
                         lost[at] = WorkerLost(f"the process ended in the middle of a run, with {worker.exitcode}")
                         failed[-1] = at
