@@ -27,9 +27,8 @@ from greenroom.pods.manifest.settings import (
     ShutdownMode,
     ThreadModel,
 )
-from greenroom.pods.playing import MainLoop
 from greenroom.pods.service.handle import ServiceHandle
-from greenroom.pods.troupe import Troupe
+from greenroom.pods.troupe import MainLoop, Troupe
 
 __all__ = [
     "Buffers",

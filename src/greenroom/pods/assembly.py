@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop as CoreLoop
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.actor.messaging.ref import ActorRef
-    from greenroom.pods.kubelet.podrecord import PodStatus
     from greenroom.pods.troupe import Troupe
 
 __all__ = ["ActorFactory", "Assembly"]
@@ -111,11 +110,10 @@ class Assembly:
         for nested in self.nested.values():
             yield from nested.all_of_them()
 
-    def statuses(self) -> dict[str, PodStatus]:
-        found = {f"{self._prefix}{name}": record.shown for name, record in self.pods.items()}
-        for nested in self.nested.values():
-            found.update(nested.statuses())
-        return found
+    def records(self) -> Iterator[PodRecord]:
+        """All pods, also those of troupes within."""
+        for one in self.all_of_them():
+            yield from one.pods.values()
 
     # -- the troupe's life
 
@@ -133,14 +131,13 @@ class Assembly:
     def end(self) -> None:
         for one in self.all_of_them():
             one.is_playing = False
-            for record in one.pods.values():
-                record.conclude()
+        for record in self.records():
+            record.conclude()
 
     def let_all_go(self, why: str) -> None:
         """No pod comes back, here or within."""
-        for one in self.all_of_them():
-            for record in one.pods.values():
-                record.slot.let_go(f"the troupe {one.name!r} {why}")
+        for record in self.records():
+            record.slot.let_go(f"the troupe {record.troupe.name!r} {why}")
 
     def ends(self, cause: BaseException | None, pod: str | None) -> None:
         if self.outer is None:

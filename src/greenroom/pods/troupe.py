@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,18 +14,19 @@ from threading import RLock
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-from greenroom.errors import BadArgument, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself
+from greenroom.errors import BadArgument, SystemFailed, SystemStopped, TroupeFailed, WaitsForItself, WrongThread
 from greenroom.lanes import Lane
 from greenroom.pods.assembly import Assembly
 from greenroom.pods.kubelet.heartbeat import Heartbeat
+from greenroom.pods.kubelet.parking import Park
 from greenroom.pods.manifest.drawing import Description
 from greenroom.pods.manifest.handles import Handles
 from greenroom.pods.manifest.manifest import Manifest, read_manifest
 from greenroom.pods.manifest.settings import KubeletConfig, ShutdownMode
-from greenroom.pods.playing import MainLoop, play, taking_part
 from greenroom.system.config import OnExit, SystemConfig
 from greenroom.system.ending.report import Phase
-from greenroom.system.system import ActorSystem
+from greenroom.system.eventloop import loop_factory
+from greenroom.system.system import CALL_TIMEOUT, ActorSystem
 from greenroom.validation import require_seconds
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from greenroom._core.scheduler.loop import Loop
     from greenroom.pods.kubelet.podrecord import PodStatus
     from greenroom.system.loops.thread import CallingThread
 
@@ -50,7 +53,45 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["Troupe"]
+__all__ = ["MainLoop", "Troupe"]
+
+_GLANCE = 0.25
+"""Seconds after which the thread that called `play()` looks again whether the time is up."""
+
+
+class MainLoop:
+    """What a program's own main loop has to call, so that the MAIN pod gets its turns.
+
+    The loop of a GUI, say, runs on the thread that calls `play()`. It has to call `poll_once()` again and again, from a
+    timer for one, and to return when `is_over`. docs/pods.md shows how.
+    """
+
+    def __init__(self, aio: asyncio.AbstractEventLoop, loop: Loop | None, is_over: Callable[[], bool]) -> None:
+        self._aio = aio
+        self._loop = loop
+        self._is_over = is_over
+        self._thread = get_ident()
+
+    def poll_once(self) -> Park:
+        """Handle what has come for the MAIN pod, for two milliseconds or so at most, and do not wait for more.
+
+        It is one cycle: control, management, control again, data; then what asyncio has ready, and `park()`. Returns
+        `Park.BUSY` if there is more to do.
+        """
+        if get_ident() != self._thread:
+            raise WrongThread("poll_once()", "call it on the thread that has called play()")
+        if asyncio._get_running_loop() is not None:
+            raise WaitsForItself("poll_once() was called by the MAIN pod itself, or in a coroutine")
+        if self._aio.is_closed():
+            return Park.IDLE  # a late timer of a GUI
+        self._aio.call_soon(self._aio.stop)
+        self._aio.run_forever()
+        return Park.BUSY if self._loop is not None and self._loop.has_work() else Park.IDLE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the troupe ends, or has ended: the main loop is to return."""
+        return self._is_over()
 
 
 class Troupe(_Typed[E]):
@@ -137,7 +178,7 @@ class Troupe(_Typed[E]):
     @property
     def status(self) -> Mapping[str, PodStatus]:
         """The phase of each pod, by name; those of a troupe within are called `outer.inner`. From any thread."""
-        return self._parts.statuses()
+        return {record.slot.name: record.shown for record in self._parts.records()}
 
     @property
     def heartbeat(self) -> Heartbeat | None:
@@ -169,7 +210,7 @@ class Troupe(_Typed[E]):
         self._caller = get_ident()
         with self._to_the_end():
             calls = None if mainloop is None else partial(self._call, mainloop)
-            play(self.system, self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
+            _play(self.system, self._main_thread(), calls, partial(self.stop, self._kubelet.shutdown))
         if self._exit is not None:
             raise self._exit
 
@@ -236,7 +277,7 @@ class Troupe(_Typed[E]):
         self._begin(own_thread=False)
         thread = self._main_thread() if self.system._loop.world.is_real else None
         try:
-            with taking_part(thread):
+            with _taking_part(thread):
                 await self.system.__aenter__()
         except BaseException:
             self._end()
@@ -304,12 +345,11 @@ class Troupe(_Typed[E]):
         """The troupe ends: let nothing more be sent that would not be handled."""
         self._is_ending = True
         why = f"the troupe {self.name!r} is being shut down"
-        for part in self._parts.all_of_them():
-            for record in part.pods.values():
-                if mode is ShutdownMode.IMMEDIATE:
-                    record.slot.let_go(why)
-                elif mode is ShutdownMode.DRAIN_CONTROL:
-                    record.slot.shut((Lane.DATA, Lane.LOG), why)
+        for record in self._parts.records():
+            if mode is ShutdownMode.IMMEDIATE:
+                record.slot.let_go(why)
+            elif mode is ShutdownMode.DRAIN_CONTROL:
+                record.slot.shut((Lane.DATA, Lane.LOG), why)
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""
@@ -353,3 +393,82 @@ def _exposes(cls: type) -> type[Handles] | None:
             given = base.__args__[0]
             return given if isinstance(given, type) and issubclass(given, Handles) else None
     return None
+
+
+# -- how `play()` runs a troupe
+
+
+def _play(
+    system: ActorSystem,
+    caller: CallingThread | None,
+    mainloop: Callable[[asyncio.AbstractEventLoop], object] | None,
+    on_signal: Callable[[], object],
+) -> None:
+    """Run a system on a thread of its own; this one runs the loop of `caller`, or waits, and handles signals.
+
+    `mainloop` is called here in between, and has to run asyncio's loop now and then. `on_signal` is called for the
+    first signal.
+    """
+    system._require_signals()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        if system._handles_signals is not False:
+            system._take_signals(on_signal, aio=runner.get_loop())
+        try:
+            runner.run(_begin(system, caller))
+            if mainloop is not None:
+                mainloop(runner.get_loop())
+            runner.run(_end(system, caller))
+        except KeyboardInterrupt:
+            if system._signals is None or not system._signals.forced:
+                raise
+        finally:
+            system._release_signals()
+    if system._thread is not None and system._shutdown.over.is_set():
+        system._thread.join(CALL_TIMEOUT)
+    system._raise_failure()
+
+
+@contextmanager
+def _taking_part(caller: CallingThread | None) -> Iterator[None]:
+    """Lend this thread to a system that starts here; not if that fails."""
+    if caller is not None:
+        caller.begin()
+    try:
+        yield
+    except BaseException:
+        if caller is not None:
+            caller.undo()
+        raise
+
+
+async def _begin(system: ActorSystem, caller: CallingThread | None) -> None:
+    with _taking_part(caller):
+        system.__enter__()
+
+
+async def _end(system: ActorSystem, caller: CallingThread | None) -> None:
+    try:
+        if await _has_ended(system) and caller is not None:
+            await caller.wait()
+    except asyncio.CancelledError:
+        await system.shutdown()
+        raise
+
+
+async def _has_ended(system: ActorSystem) -> bool:
+    """Return True when the system has stopped; False when a handler holds its thread after the time is up.
+
+    Such a handler cannot be waited for: it is left behind.
+    """
+    over = asyncio.ensure_future(system._shutdown.wait())
+    try:
+        while True:
+            await asyncio.wait((over,), timeout=_GLANCE)
+            if over.done():
+                return True
+            is_late = time.monotonic() >= system._end_due and system._shutdown.phase != Phase.STOPPED
+            if is_late and not await asyncio.to_thread(system._loop_answers):
+                system._shutdown.leave_behind()
+                return False
+    finally:
+        over.cancel()
