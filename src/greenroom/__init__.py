@@ -183,39 +183,31 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+# Names that not every program uses, by their modules: importing those takes a while (P17).
 _LATER = {
-    "Random": "seededrandom",
-    "ActorSnapshot": "system.snapshot",
-    "SystemSnapshot": "system.snapshot",
-    "AutoShutdown": "policy.children",
-    "ChildSpec": "policy.children",
-    "DynamicSpec": "policy.children",
-    "Restart": "policy.children",
-    "Shutdown": "policy.children",
-    "SupervisorSpec": "policy.children",
-    "DynamicSupervisor": "supervision.dynamic",
-    "Supervisor": "supervision.supervisor",
-    "ChildCounts": "supervision.requests",
-    "ChildInfo": "supervision.requests",
-    "CountChildren": "supervision.requests",
-    "DeleteChild": "supervision.requests",
-    "RestartChild": "supervision.requests",
-    "StartChild": "supervision.requests",
-    "StopChild": "supervision.requests",
-    "WhichChildren": "supervision.requests",
-    "Concurrent": "system.dispatchers.settings",
-    "Loop": "system.dispatchers.settings",
-    "Parallel": "system.dispatchers.settings",
-    "Pinned": "system.dispatchers.settings",
-    "Process": "system.dispatchers.settings",
-    "Spread": "system.dispatchers.settings",
-    "Dispatchers": "system.dispatchers.registry",
+    "policy.children": ("AutoShutdown", "ChildSpec", "DynamicSpec", "Restart", "Shutdown", "SupervisorSpec"),
+    "seededrandom": ("Random",),
+    "supervision.dynamic": ("DynamicSupervisor",),
+    "supervision.requests": (
+        "ChildCounts",
+        "ChildInfo",
+        "CountChildren",
+        "DeleteChild",
+        "RestartChild",
+        "StartChild",
+        "StopChild",
+        "WhichChildren",
+    ),
+    "supervision.supervisor": ("Supervisor",),
+    "system.dispatchers.registry": ("Dispatchers",),
+    "system.dispatchers.settings": ("Concurrent", "Loop", "Parallel", "Pinned", "Process", "Spread"),
+    "system.snapshot": ("ActorSnapshot", "SystemSnapshot"),
 }
-"""Names that not every program uses, and the modules they come from: importing those takes a while (P17)."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return found
+    for module, names in _LATER.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

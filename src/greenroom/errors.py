@@ -202,7 +202,7 @@ class SimulationRefused(GreenroomError):
 
 
 class SimulationStuck(GreenroomError):
-    """Everybody in a simulation waits, and nothing is left that could end it; or those who are left will not end."""
+    """All actors of a simulation wait, and nothing can end that; or those that are left do not end."""
 
     def __init__(
         self,
