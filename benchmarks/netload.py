@@ -48,7 +48,7 @@ async def hold(port: int, n: int, look: Callable[[], int]) -> int:
 
 
 def open_many_files() -> None:
-    """Let this process open as many files as it may."""
+    """Raise this process's limit of open files as far as allowed."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
 

@@ -21,7 +21,7 @@ class SteppedClock:
         return self._now
 
     def move(self, seconds: float) -> None:
-        """Let ``seconds`` pass at once."""
+        """Move the clock by ``seconds`` at once."""
         self._now += seconds
 
 

@@ -85,7 +85,7 @@ NEVER = {"TYPE_CHECKING", "COMPILED"}
 """Conditions that are false in the plain-Python build: what they guard does not run."""
 
 Change = tuple[str, ast.expr | ast.stmt, str]
-"""Its kind, the node that it replaces, and the new text."""
+"""The kind of a change, the node that it replaces, and the new text."""
 
 
 def changes(node: ast.AST) -> Iterator[Change]:

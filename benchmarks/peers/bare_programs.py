@@ -34,7 +34,7 @@ class Stage:
         return ref
 
     def run(self) -> None:
-        """Let each handle all that it has, in turn, until nobody has anything."""
+        """Have each actor handle all its messages, in turn, until none has any."""
         is_busy = True
         while is_busy:
             is_busy = False

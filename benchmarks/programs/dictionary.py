@@ -70,7 +70,7 @@ def key_of(seed: int) -> int:
 
 
 def keys_written(requests: int) -> int:
-    """How many entries there must be in the end, whoever came first."""
+    """How many entries there must be in the end, in whichever order they came."""
     written = set()
     for seed in range(WORKERS):
         for _ in range(requests):

@@ -140,7 +140,7 @@ class Node(Actor[str | int, None]):
 
 
 def messages_of(nodes: int) -> int:
-    """Every node tries, asks, and is passed and counted by two walks; whoever grows is told to, and says so."""
+    """Every node tries, asks, and is passed and counted by two walks; a node that grows is told to, and says so."""
     return 6 * nodes + 2 * (nodes // BRANCHES - 1) + 1
 
 

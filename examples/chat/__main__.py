@@ -34,7 +34,7 @@ class Visitor(Actor[object]):
 
     @handles(Received)
     def hear(self, message: Received) -> None:
-        """Show what somebody said."""
+        """Show what was said."""
         said = json.loads(message.data)
         if said["from"]:
             self.heard.put_nowait(f"{self.name} hears {said['from']}: {said['text']}")

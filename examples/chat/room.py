@@ -32,7 +32,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Say:
-    """Somebody says something; without a name, the room does."""
+    """A line of the talk; without a name, the room says it."""
 
     text: str
     name: str | None = None
@@ -47,7 +47,7 @@ class Room(Actor[object]):
 
     @handles(Join)
     def join(self, message: Join) -> None:
-        """Let a session in, or under another name."""
+        """Admit a session, or rename one."""
         before = self.sessions.get(message.session)
         self.sessions[message.session] = message.name
         if before is None:

@@ -69,14 +69,14 @@ class Listener(Actor[object]):
 
     @handles(Connected)
     async def hand_over(self, message: Connected) -> None:
-        """Let a new actor be the owner of the connection: nothing is read before."""
+        """Make a new actor the owner of the connection: nothing is read before."""
         connections: ActorRef[Any, Any] = self.ctx.system.actor("/server/connections")
         owner = await connections.ask(StartChild(message.alias))
         message.alias.tell(Register(owner))
 
     @handles(Closed)
     def forget(self, message: Closed) -> None:
-        """It was closed before anybody could be its owner."""
+        """The connection was closed before it had an owner."""
 
     def inspect(self, *items: str) -> dict[str, object]:
         """Where it listens."""

@@ -10,7 +10,7 @@ from examples.feedhandler.messages import Flood
 
 
 def main(quotes: int) -> int:
-    """Let the flood in, wait for its end, and account for every message."""
+    """Start the flood, wait for its end, and account for every message."""
     desk = Desk.new()
     desk.exposed().feed.send(Flood(quotes))
     desk.play()

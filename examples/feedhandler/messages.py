@@ -13,7 +13,7 @@ class Flood(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """A price at which somebody buys and sells. `sent` is the time."""
+    """A price to buy and to sell at. `sent` is the time."""
 
     number: int
     symbol: str

@@ -22,12 +22,12 @@ class Listener(Actor[object]):
 
     @handles(Connected)
     async def hand_over(self, message: Connected) -> None:
-        """Let a new head be the owner."""
+        """Make a new head the owner."""
         message.alias.tell(Register(await self.ctx.system.actor(self.connections).ask(StartChild(message.alias))))
 
     @handles(Closed)
     def forget(self, message: Closed) -> None:
-        """It was closed before it had an owner."""
+        """The connection was closed before it had an owner."""
 
     def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
         """The server has ended (or that of the life before): a new life is to have a new one."""

@@ -39,7 +39,7 @@ async def run(seconds: float, shown_by: AbstractContextManager[View]) -> bool:
 
 
 async def play(seconds: float, gate: ActorRef[PowerCut | Close, object], gauges: Gauges) -> None:
-    """Let it run for a while, with a crash in the middle, then finish what has begun."""
+    """Run it for a while, with a crash in the middle, then finish what has begun."""
     await asyncio.sleep(seconds / 2)
     gauges.await_crash(AGGREGATORS)
     gate.tell(PowerCut(), lane=Lane.CONTROL)

@@ -59,7 +59,7 @@ class Flush:
 
 
 class PowerCut:
-    """Fail: somebody has pulled the plug."""
+    """Fail: the plug was pulled."""
 
 
 class Tick:

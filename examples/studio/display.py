@@ -39,7 +39,7 @@ class Screen:
             self.draw(frame)
 
     def draw(self, frame: Frame) -> None:
-        """Let it be seen."""
+        """Show the frame."""
         if self.is_terminal:
             lines = (*frame.rows, *self.status())
             self.write("\x1b[H", "\r\n".join(f"{line}\x1b[K" for line in lines))
@@ -114,7 +114,7 @@ class Display(Actor[Frame | Report | IoReady | Curtain, None]):
 
     @handles(IoReady)
     def read_keys(self, ready: IoReady) -> None:
-        """Somebody has pressed a key."""
+        """A key was pressed."""
         keys = os.read(sys.stdin.fileno(), 16)
         for key in keys.decode("ascii", "ignore") or "q":
             self.press(key)

@@ -1,4 +1,4 @@
-"""The engine: it makes a frame of each tick. It is killed from time to time, and nobody waits for long."""
+"""The engine: it makes a frame of each tick. It is killed from time to time, and its senders do not wait for long."""
 
 from __future__ import annotations
 

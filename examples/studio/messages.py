@@ -28,7 +28,7 @@ class Settings:
 
 
 class Tick(NamedTuple):
-    """It is time for a frame."""
+    """Time for a frame."""
 
     number: int
 
@@ -53,7 +53,7 @@ class Frame(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all its rows, as they were computed."""
+        """Whether the frame has all its rows, as they were computed."""
         return self.height == len(self.rows) and self.checksum == crc32("\n".join(self.rows).encode())
 
 

@@ -6,7 +6,7 @@ top: worker processes that are killed or frozen, guests that fork, hold the GIL,
 that cannot be pickled or unpickled, log handlers that raise, and so on.
 
 Everything is black box: histories use the public API and the operating system only. Actors and drivers write what they
-do and see into a *journal*, a file, which survives the death of whoever writes. The *model* reads the journal when the
+do and see into a *journal*, a file, which survives the death of its writer. The *model* reads the journal when the
 history is over, and knows nothing of how the runtime works:
 
 - every actor ends once, children before their parents, and all are told the same reason

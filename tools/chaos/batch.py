@@ -48,7 +48,7 @@ def run_history(plan: Plan, patience: float, keep: str | None = None) -> tuple[l
 
 
 class _Hooks:
-    """What is raised where nobody hears it."""
+    """What is raised where nothing catches it."""
 
     def __init__(self, raised: list[str]) -> None:
         self._raised = raised

@@ -52,7 +52,7 @@ class Counts:
         said = f"ledger: {ident} has {ledger}"
         if ledger.sent < self._sent[ident]:
             yield f"{said}; {self._sent[ident]} were sent"
-        # What timers and tasks have sent, and nobody has handled, is known to the ledger alone.
+        # Only the ledger knows of messages that timers and tasks have sent, and no actor has handled.
         most = self._sent[ident] + self._maybe[ident] + self._of_timers[ident]
         if ledger.sent - ledger.dead_lettered - ledger.dropped - ledger.lost > most:
             yield f"{said}; at most {most} were sent"

@@ -38,7 +38,7 @@ RELATIONS = frozenset({"watch", "unwatch", "monitor", "link", "unlink"})
 """Actions that only make sense between actors of one system."""
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT)
 DEATHS = 3
-"""How many messages of a history end the process of whoever handles them."""
+"""How many messages of a history end the process that handles them."""
 IN_WORKERS = frozenset({"exit", "fork", "popen", "mp_fork", "stdin", "log", "reply", "busy", "gil"})
 """Actions that are for guests in worker processes, if there are any."""
 
@@ -62,7 +62,7 @@ class Driver:
         self._related: set[tuple[str, str, str]] = set()
 
     def note_for(self, whom: Any, action: tuple[str, tuple[Any, ...]], lane: Lane, what: str | None) -> Any:
-        """A target that is there, and a note for it; None if nobody is there."""
+        """A target that is there, and a note for it; None if there is none."""
         name, args = action
         if name == "exit" or (name == "fork" and args[0]):
             # A worker takes half a second to start: a queue full of this would be all that happens.
@@ -94,7 +94,7 @@ class Driver:
                 self.sender.tell(to, self.sender.note(to, "open", True))
 
     def witness(self, number: int, way: str, whom: Any) -> None:
-        """Have a witness watch somebody, or no longer; a watch or a link at most once, for those are not counted."""
+        """Have a witness watch a target, or no longer; a watch or a link at most once, for those are not counted."""
         target = self.stage.whom(whom[1])
         if target is None:
             return
@@ -109,7 +109,7 @@ class Driver:
         self.sender.tell(witness, note)
 
     def life(self, whom: Any, way: str) -> None:
-        """Stop, kill, restart or fail somebody."""
+        """Stop, kill, restart or fail a target."""
         target = self.stage.whom(whom[1])
         if target is None:
             return
@@ -281,7 +281,7 @@ class MainDriver(Driver):
             self.stage.journal.write("supervisor", way, child, *outcome_of(exc))
 
     async def look(self, whom: Any) -> None:
-        """Inspect somebody."""
+        """Inspect a target."""
         target = self.stage.whom(whom[1])
         self.stage.systems["a"].snapshot().to_json()
         if target is not None:

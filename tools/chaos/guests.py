@@ -372,7 +372,7 @@ class AsyncMember(Crew):
         return result[0]
 
     async def question(self, to: Target, action: str, args: tuple[Any, ...], timeout: float) -> None:
-        """Ask somebody else."""
+        """Ask another actor."""
         await self.sender.ask(to, self.sender.note(to, action, *args), timeout)
 
     def do_become(self, note: Note) -> None:

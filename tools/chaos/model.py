@@ -37,7 +37,7 @@ ERRORS = frozenset(
         *("ImportError", "KeyError", "BadRecord", "GeneratorExit", "AttributeError", "TypeError", "PicklingError"),
     }
 )
-"""What an ask may raise: anything else is nobody's."""
+"""What an ask may raise."""
 SLACK = 1.0
 """Seconds between an end and a timeout, before one is sure that the end was first."""
 
@@ -99,7 +99,7 @@ def actors_end_once(seen: Seen) -> Iterator[str]:
 
 
 def children_end_before_parents(seen: Seen) -> Iterator[str]:
-    """Nobody ends before all of its children have."""
+    """No actor ends before all of its children have."""
     gone: set[str] = set()
     for event in seen.by_kind["ended"]:
         ident, _, path, parent = event.rest
@@ -333,7 +333,7 @@ def workers_die_of_attacks_alone(seen: Seen) -> Iterator[str]:
 
 
 def shutdowns_are_as_reported(seen: Seen) -> Iterator[str]:
-    """In time, everybody ended, nobody forced, and no cause but what the plan has."""
+    """All actors ended in time, none was forced, and no cause is not the plan's."""
     features = set(seen.facts.plan.features)
     paths = {event.rest[0]: event.rest[2] for event in seen.by_kind["ended"]}
     # A kill does not wait for the handler, which is forced then; and those below are killed, too.

@@ -40,7 +40,7 @@ class Note:
 
 
 class OddNote(Note):
-    """A note that nobody must look at: it cannot be shown, compared or counted."""
+    """A note that cannot be shown, compared or counted."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class Sender:
         self._last = 0
 
     def note(self, to: Target | None, action: str, *args: Any, lane: Lane = Lane.DATA, payload: Any = None) -> Note:
-        """A new note; to nobody in particular if a timer or a task is to send it."""
+        """A new note; without a receiver if a timer or a task is to send it."""
         # All processes of a machine share this clock, so numbers grow over the lives of an actor, too.
         self._last = max(time.monotonic_ns(), self._last + 1)
         to_whom = "?" if to is None else to.ident

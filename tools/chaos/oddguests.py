@@ -1,4 +1,4 @@
-"""Actors that are hard on whoever starts, restarts and stops them."""
+"""Actors that are hard on the code that starts, restarts and stops them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BAD_FACTORIES", "Hooked"]
 
 
 class Hooked(AsyncMember):
-    """Its hooks take their time, and some raise."""
+    """An actor whose hooks take their time, and some raise."""
 
     def _has_mood(self, mood: int) -> bool:
         """What a life is like is up to the clock."""

@@ -1,4 +1,4 @@
-"""Messages, replies and exceptions that are hard on whoever carries them between processes."""
+"""Messages, replies and exceptions that are hard on the code that carries them between processes."""
 
 from __future__ import annotations
 

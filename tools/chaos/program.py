@@ -84,7 +84,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                # It may be killed before it has cleaned up, so it writes where we do.
+                # The program may be killed before it has cleaned up, so it writes where we do.
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder},
                 text=True,
                 start_new_session=True,
@@ -92,7 +92,7 @@ class Program:
             try:
                 return self._follow(process, stderr, first)
             finally:
-                # It leads a group of its own: nothing of it is left.
+                # The program leads a group of its own: nothing of it is left.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -145,7 +145,7 @@ class Program:
 
 
 def _lines(process: subprocess.Popen[str], patience: float) -> Any:
-    """Its lines, and None when there is none for too long."""
+    """The program's lines, and None when there is none for too long."""
     assert process.stdout is not None
     fd = process.stdout.fileno()
     rest = b""

@@ -99,7 +99,7 @@ class Stage:
     # -- who is there
 
     def meet(self, target: Target) -> None:
-        """Somebody is there. From any thread."""
+        """An actor is there. From any thread."""
         if self.seen.setdefault(target.ident, target) is target and target.ref.name[0] not in "wsy":
             self.cast.append(target)
 
@@ -227,7 +227,7 @@ class Stage:
     # -- the end
 
     async def _calm_down(self, driving: list[ThreadDriver]) -> None:
-        """Let all that is under way come to its end, and see whether everybody is well."""
+        """Wait until all that is under way has ended, and check that all actors are well."""
         deadline = time.monotonic() + self.patience
         while any(driver.is_alive() for driver in driving):
             await asyncio.sleep(0.005)

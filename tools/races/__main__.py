@@ -84,7 +84,7 @@ def run(seed: int, threads: int, loops: int, seconds: float, chosen: set[str]) -
 
 
 def stop(arena: Arena, racers: list[threading.Thread]) -> None:
-    """Let the threads end."""
+    """Have the threads end."""
     arena.over.set()
     for racer in racers:
         racer.join()

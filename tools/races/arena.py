@@ -107,7 +107,7 @@ class AsyncGuest(Guest):
 
 
 def new_class() -> type[Guest]:
-    """One that nobody has spawned, so that several threads find out at once what it is like."""
+    """A class that was never spawned, so that several threads examine it at once."""
 
     class Newcomer(Guest):
         @handles(float)
