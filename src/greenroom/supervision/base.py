@@ -25,8 +25,7 @@ from greenroom.errors import ActorTerminated, NoSuchChild, RestartLimit
 from greenroom.errortext import counted
 from greenroom.exits import KILLED, SHUTDOWN, ExitKind, ExitReason
 from greenroom.lanes import MailboxConfig
-from greenroom.policy.backoff import Backoff
-from greenroom.policy.children import ChildSpec
+from greenroom.policy.children import ChildSpec, DynamicSpec, SupervisorSpec
 from greenroom.policy.directives import OnRestart
 from greenroom.policy.limits import Window
 from greenroom.policy.plan import wants_restart
@@ -196,11 +195,9 @@ class SupervisorBase(Actor):
     REQUESTS: ClassVar[tuple[type, ...]] = (StartChild, StopChild, WhichChildren, CountChildren)
     __greenroom_stays_on_loop__: ClassVar[bool] = True
 
-    def __init__(self, intensity: int | None, period: float, backoff: Backoff | None) -> None:
-        self._period = period
-        self._intensity = intensity
-        self._backoff = backoff
-        self._window = Window(intensity, period)
+    def __init__(self, spec: SupervisorSpec | DynamicSpec) -> None:
+        self._spec = spec
+        self._window = Window(spec.intensity, spec.period)
         # By name, or (if they are all made of one template) by id; in the order they were first started.
         self._records: dict[str | int | None, ChildRecord] = {}
         # Requests that wait for the end of what is under way.
@@ -394,23 +391,23 @@ class SupervisorBase(Actor):
         self._engine.restart(record, delay)
 
     def _delay_for(self, record: ChildRecord) -> float:
-        backoff = self._backoff if record.spec.backoff is None else record.spec.backoff
+        backoff = self._spec.backoff if record.spec.backoff is None else record.spec.backoff
         restart_state = record.restart_state
-        return restart_state.delays.next(
-            backoff, restart_state.ran(self.ctx.now()), self._period, self.ctx.system.random
-        )
+        ran = restart_state.ran(self.ctx.now())
+        return restart_state.delays.next(backoff, ran, self._spec.period, self.ctx.system.random)
 
     def _give_up(self, record: ChildRecord) -> Operation:
         """End all children, then fail with what the last one failed with."""
         reason = record.exit_reason
         ref = record.ref
-        why = f"more than {counted(self._intensity, 'restart')} in {self._period:g} s"
+        spec = self._spec
+        why = f"more than {counted(spec.intensity, 'restart')} in {spec.period:g} s"
         remedy = "Find out why it ends, or raise `intensity` or `period` of its Supervisor"
         self._report(record, f"{why}: {self.ctx.self} stops its children and fails", 0.0, always=True, remedy=remedy)
         yield from self._engine.bring_down(self._down_order(record), None, for_good=True)
         cause = reason.cause
         if cause is None:
-            cause = RestartLimit(self.ctx.self, ref, reason, self._intensity or 0, self._period)
+            cause = RestartLimit(self.ctx.self, ref, reason, spec.intensity or 0, spec.period)
         # Not raised: each time it is, an exception's traceback grows, and this one may go up through many supervisors.
         cell = self.ctx.cell
         cell.loop.host.failed(cell, ChildNotice(), cause)

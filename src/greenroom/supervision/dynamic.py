@@ -38,13 +38,14 @@ class DynamicSupervisor(SupervisorBase):
     'ada: hello'
     """
 
+    _spec: DynamicSpec
+
     def __init__(self, spec: DynamicSpec | ChildSpec) -> None:
         if isinstance(spec, ChildSpec):
             spec = DynamicSpec(spec)
         if not isinstance(spec, DynamicSpec):
             raise ConfigError("spec", spec, "must be a DynamicSupervisor.spec(...) or a ChildSpec")
-        super().__init__(spec.intensity, spec.period, spec.backoff)
-        self._spec = spec
+        super().__init__(spec)
 
     @staticmethod
     def spec(

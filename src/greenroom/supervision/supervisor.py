@@ -47,11 +47,12 @@ class Supervisor(SupervisorBase):
     ['a', 'b']
     """
 
+    _spec: SupervisorSpec
+
     def __init__(self, spec: SupervisorSpec) -> None:
         if not isinstance(spec, SupervisorSpec):
             raise ConfigError("spec", spec, "must be a Supervisor.spec(...)")
-        super().__init__(spec.intensity, spec.period, spec.backoff)
-        self._spec = spec
+        super().__init__(spec)
 
     @staticmethod
     def spec(

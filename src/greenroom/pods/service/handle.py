@@ -332,7 +332,9 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         slot = self._slot
         if slot.refuses(lane) or self._is_let_go():
             is_ending = self._home is not None and (self._home.has_ended or self._home.is_ending())
-            return slot.gone(message, TroupeEnding if is_ending else PodGone)
+            error = (TroupeEnding if is_ending else PodGone)(slot.name, slot.why, message)
+            error.__cause__ = slot.cause
+            return error
         if fate == CLOSED and slot.state != CONNECTED:
             why = slot.why
             says = self._troupe.heart.says()

@@ -11,8 +11,6 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from greenroom.errors import PodGone
-
 if TYPE_CHECKING:
     from greenroom._core.connections.connection import Connection, ShardedInbox
     from greenroom._core.mailbox.cell import Cell
@@ -180,11 +178,6 @@ class PodSlot:
     def refuses(self, lane: Lane) -> bool:
         """Whether this lane accepts nothing any more."""
         return self.state == GONE or lane in self._shut
-
-    def gone(self, message: object, kind: type[PodGone]) -> PodGone:
-        error = kind(self.name, self.why, message)
-        error.__cause__ = self.cause
-        return error
 
 
 def _call(waiters: list[Callable[[], object]]) -> None:
