@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.props import Props, label_of
+from greenroom.actor.api.props import Props, label_of, props
 from greenroom.errors import BadArgument, NotAnActor, NotSendable
 from greenroom.errortext import add_note
 from greenroom.pods.kubelet.heartbeat import Heart
@@ -279,14 +279,12 @@ class ActorFactory:
         elsewhere: _Elsewhere | None = None,
     ) -> None:
         self.name = name
-        self.factory: Callable[..., Any] = factory.factory if isinstance(factory, Props) else factory
-        self.args = factory.args if isinstance(factory, Props) else ()
-        self.kwargs = factory.kwargs if isinstance(factory, Props) else {}
+        self._props: Props[Any, Any] = factory if isinstance(factory, Props) else props(factory)
         self._peers = Handles(peers, name)
         self._mates = mates
         self._cores = cores
         self._elsewhere = elsewhere
-        self.__name__ = label_of(self.factory)
+        self.__name__ = label_of(self._props.factory)
 
     def __call__(self) -> Actor:
         if len(self._cores) == 1:
@@ -294,7 +292,7 @@ class ActorFactory:
         elif self._cores:  # the thread that started this process may be kept on one
             os.sched_setaffinity(0, self._cores)
         try:
-            actor = self.factory(*self.args, **self.kwargs)
+            actor = self._props.factory(*self._props.args, **self._props.kwargs)
         except AttributeError as exc:
             if exc.name in ("peers", "pod") and isinstance(exc.obj, Actor):
                 add_note(exc, f"Greenroom: an actor has `{exc.name}` from `pre_start` on, and not yet in `__init__`")
@@ -317,7 +315,7 @@ class ActorFactory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         assert self._elsewhere is not None
-        return _factory_in_process, (self.name, Props(self.factory, self.args, self.kwargs), *self._elsewhere)
+        return _factory_in_process, (self.name, self._props, *self._elsewhere)
 
 
 def _all_in(handles: Handles) -> Iterator[ServiceHandle]:

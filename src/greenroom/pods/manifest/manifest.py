@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, get_origin
 
 from greenroom.actor.api.actor import Actor
-from greenroom.actor.api.props import Props
+from greenroom.actor.api.props import Props, props
 from greenroom.errors import ManifestError
 from greenroom.pods.manifest.declarations import annotation_of, declared_in, is_class, mentioned_in, mismatch
 from greenroom.pods.manifest.handles import Handles, Mates
@@ -142,15 +142,14 @@ def _check_troupe(pod: Pod, name: str, factory: type) -> None:
 
 
 def _check_arguments(pod: Pod, name: str, factory: Any) -> None:
-    made, args, kwargs = (
-        (factory.factory, factory.args, factory.kwargs) if isinstance(factory, Props) else (factory, (), {})
-    )
+    given = factory if isinstance(factory, Props) else props(factory)
+    made = given.factory
     try:
         parameters = signature(made, follow_wrapped=False)
     except (TypeError, ValueError):  # it does not say
         return
     try:
-        parameters.bind(*args, **kwargs)
+        parameters.bind(*given.args, **given.kwargs)
     except TypeError as exc:
         label = getattr(made, "__name__", repr(made))
         why = f"{name!r} cannot be made with these arguments: {exc}; it takes {label}{parameters}"
