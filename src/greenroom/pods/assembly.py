@@ -82,8 +82,6 @@ class Assembly:
         # them.
         self.loops: tuple[CoreLoop, ...] = (home, *above)
         self.heart = Heart(home, config.heartbeat)
-        # Before it plays, waiting is of no use.
-        self.is_playing = False
         # Whether this troupe has ended within one that goes on, and may bring it up again: its actors wait for no pods
         # any more, which may wait for them. Written by the kubelet.
         self.has_ended = False
@@ -104,18 +102,18 @@ class Assembly:
             self.bring_up(record)
         self.exposed = Exposed({actor: self._handle(actor) for actor in manifest.exposed}, name)
 
-    def all_of_them(self) -> Iterator[Assembly]:
-        """This assembly, and those of all troupes within."""
-        yield self
-        for nested in self.nested.values():
-            yield from nested.all_of_them()
-
     def records(self) -> Iterator[PodRecord]:
         """All pods, also those of troupes within."""
-        for one in self.all_of_them():
-            yield from one.pods.values()
+        yield from self.pods.values()
+        for nested in self.nested.values():
+            yield from nested.records()
 
     # -- the troupe's life
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether the troupe plays; before it does, waiting is of no use."""
+        return self._troupe._is_playing
 
     def has_own_thread(self) -> bool:
         return self.outer is None and self._troupe._own_thread
@@ -123,16 +121,6 @@ class Assembly:
     def is_ending(self) -> bool:
         """Whether the troupe is on its way to its end, with all troupes around it."""
         return self._troupe._is_ending or self.system.phase != Phase.RUNNING
-
-    def begin(self) -> None:
-        for one in self.all_of_them():
-            one.is_playing = True
-
-    def end(self) -> None:
-        for one in self.all_of_them():
-            one.is_playing = False
-        for record in self.records():
-            record.conclude()
 
     def let_all_go(self, why: str) -> None:
         """No pod comes back, here or within."""
@@ -159,9 +147,9 @@ class Assembly:
 
     def _loop_dispatcher_of(self, pod: Pod) -> str | None:
         """The dispatcher of a pod's own loop; None or the kubelet's if its actors live there."""
-        has_own = pod.thread in (ThreadModel.DEDICATED, ThreadModel.MAIN)
-        if pod.thread is ThreadModel.MAIN and self._prefix:
-            has_own = False  # play() of a troupe within another is never called
+        # play() of a troupe within another is never called
+        is_main = pod.thread is ThreadModel.MAIN and self.outer is None
+        has_own = pod.thread is ThreadModel.DEDICATED or is_main
         return self._own_dispatcher_of(pod) if has_own else self._dispatcher
 
     def _own_dispatcher_of(self, pod: Pod) -> str:

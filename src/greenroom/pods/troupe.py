@@ -150,6 +150,7 @@ class Troupe(_Typed[E]):
         # Held by who begins to run it, or ends it without.
         self._lock = RLock()
         self._has_begun = False
+        self._is_playing = False
         # Whether the end was requested; and the thread that has called `play()`.
         self._is_ending = False
         self._caller = 0
@@ -227,12 +228,17 @@ class Troupe(_Typed[E]):
                 )
             self._has_begun = True
             self._own_thread = own_thread
-            self._parts.begin()
+            self._is_playing = True
 
     def _end(self) -> None:
-        self._parts.end()
+        self._conclude()
         self._has_begun = self.system.phase != Phase.NEW
         self._caller = 0
+
+    def _conclude(self) -> None:
+        self._is_playing = False
+        for record in self._parts.records():
+            record.conclude()
 
     def _call(self, mainloop: Callable[[MainLoop], object], aio: asyncio.AbstractEventLoop) -> None:
         thread = self._main_thread()
@@ -331,7 +337,7 @@ class Troupe(_Typed[E]):
                 for part in self.system._loops.lives:
                     part.loop.adopt()  # nothing runs yet: its end happens here and now
                 self.system._request_shutdown(to_stop, None)
-                self._parts.end()
+                self._conclude()
                 return
         self.system._request_shutdown(to_drain + to_stop, None, to_drain)
 
