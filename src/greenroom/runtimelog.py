@@ -26,8 +26,9 @@ from greenroom.tracebacks import fold
 __all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "LogLimit", "RuntimeLog", "print_error"]
 
 LOGGED_PER_PERIOD = 5
+"""Records of a kind that are logged about one actor in one period, at most."""
 LOG_PERIOD = 10.0
-"""Seconds of the system's clock in which at most `LOGGED_PER_PERIOD` records of a kind are logged about one actor."""
+"""Seconds of the system's clock."""
 
 
 class RuntimeLog(logging.LoggerAdapter[logging.Logger]):
@@ -59,11 +60,12 @@ def print_error() -> None:
 
 
 class LogLimit:
-    """How many records of a kind were logged about an actor in the present period, and how many were not."""
+    """How many records of a kind were logged in the present period, and how many were not."""
 
-    __slots__ = ("_began", "_logged", "place", "unlogged")
+    __slots__ = ("_began", "_limit", "_logged", "place", "unlogged")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LOGGED_PER_PERIOD) -> None:
+        self._limit = limit
         self._began: float | None = None
         self._logged = 0
         self.unlogged = 0
@@ -77,4 +79,4 @@ class LogLimit:
             self._logged = 0
             self.place = None
         self._logged += 1
-        return self._logged <= LOGGED_PER_PERIOD
+        return self._logged <= self._limit

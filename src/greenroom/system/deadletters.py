@@ -20,15 +20,14 @@ from greenroom.clock import Clock, MonotonicClock
 from greenroom.errors import BadArgument
 from greenroom.exits import ends_system
 from greenroom.frozen import Frozen
-from greenroom.runtimelog import RuntimeLog
+from greenroom.runtimelog import LogLimit, RuntimeLog
 
 __all__ = ["DeadLetter", "DeadLetters"]
 
 _log = RuntimeLog("greenroom.dead_letters")
 
 LOGGED_PER_PERIOD = 10
-LOG_PERIOD = 10.0
-"""Seconds in which at most `LOGGED_PER_PERIOD` dead letters are logged one by one."""
+"""Dead letters that are logged one by one in each period of a `LogLimit`."""
 
 
 class DeadLetter(Frozen):
@@ -62,9 +61,7 @@ class DeadLetters:
         self._reasons: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._count = 0
-        self._period_began = -LOG_PERIOD
-        self._logged = 0
-        self._not_logged = 0
+        self._limit = LogLimit(LOGGED_PER_PERIOD)
 
     @property
     def count(self) -> int:
@@ -135,14 +132,11 @@ class DeadLetters:
         """Whether to log one: the first few of a period are. Then, how many others there were before it."""
         if not _log.isEnabledFor(logging.INFO):
             return None
-        if now - self._period_began >= LOG_PERIOD:
-            self._period_began = now
-            self._logged = 0
-        if self._logged >= LOGGED_PER_PERIOD:
-            self._not_logged += 1
+        limit = self._limit
+        if not limit.has_room(now):
+            limit.unlogged += 1
             return None
-        self._logged += 1
-        more, self._not_logged = self._not_logged, 0
+        more, limit.unlogged = limit.unlogged, 0
         return f" ({more} others before it were not logged)" if more else ""
 
 
