@@ -122,10 +122,10 @@ class Assembly:
         """Whether the troupe is on its way to its end, with all troupes around it."""
         return self._troupe._is_ending or self.system.phase != Phase.RUNNING
 
-    def let_all_go(self, why: str) -> None:
+    def mark_all_gone(self, why: str) -> None:
         """No pod comes back, here or within."""
         for record in self.records():
-            record.slot.let_go(f"the troupe {record.troupe.name!r} {why}")
+            record.slot.mark_gone(f"the troupe {record.troupe.name!r} {why}")
 
     def ends(self, cause: BaseException | None, pod: str | None) -> None:
         if self.outer is None:
@@ -296,7 +296,7 @@ class ActorFactory:
         self._mates.__dict__[self.name] = actor
         return actor
 
-    def stand_for(self, ref: ActorRef) -> None:
+    def send_as(self, ref: ActorRef) -> None:
         """What it makes is the instance of this actor: the sender of all that its handles send."""
         for handle in _all_in(self._peers):
             handle._connection.sent_by(ref)

@@ -353,9 +353,9 @@ class Troupe(_Typed[E]):
         why = f"the troupe {self.name!r} is being shut down"
         for record in self._parts.records():
             if mode is ShutdownMode.IMMEDIATE:
-                record.slot.let_go(why)
+                record.slot.mark_gone(why)
             elif mode is ShutdownMode.DRAIN_CONTROL:
-                record.slot.shut((Lane.DATA, Lane.LOG), why)
+                record.slot.close_lanes((Lane.DATA, Lane.LOG), why)
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
         """As `stop`, and block until the troupe has ended. From a plain thread."""

@@ -98,7 +98,7 @@ def plan(
     Only an end after which a restart is wanted counts for the limit; `within_limit` says whether it was one too many.
     """
     if not wants_restart(children[exited].restart, kind):
-        return _let_go(auto_shutdown, children, exited)
+        return _not_restarted(auto_shutdown, children, exited)
     if not within_limit:
         return (*_stop_all_but(children, exited), GiveUp())
     group = [children[number] for number in group_of(scope, len(children), exited) if children[number].present]
@@ -110,7 +110,7 @@ def plan(
     )
 
 
-def _let_go(auto_shutdown: AutoShutdown, children: Sequence[Child], exited: int) -> tuple[Action, ...]:
+def _not_restarted(auto_shutdown: AutoShutdown, children: Sequence[Child], exited: int) -> tuple[Action, ...]:
     """A child is not to come back. If it was significant, the supervisor may have to go too."""
     child = children[exited]
     forgotten = [Forget(child.name)] if child.restart is Restart.TEMPORARY else []

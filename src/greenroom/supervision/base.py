@@ -173,7 +173,7 @@ class ChildRecord(Member):
             cell = self.actor_ref._cell
             cell.loop.host.request_end(cell, KILLED if self.spec.patience <= 0.0 else SHUTDOWN)
 
-    def entrust(self, ref: ActorRef) -> None:
+    def supervise(self, ref: ActorRef) -> None:
         self.ref = ref
         self.status = Status.STARTING
         self.tries_again = self.on_request = False
@@ -371,7 +371,7 @@ class SupervisorBase(Actor):
             None,
             spec.dispatcher,
         )
-        record.entrust(ref)
+        record.supervise(ref)
 
     def _forget(self, record: ChildRecord) -> None:
         self._records.pop(record.key, None)

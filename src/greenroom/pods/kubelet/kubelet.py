@@ -65,7 +65,7 @@ class Kubelet(Actor):
 
     def pre_stop(self) -> None:
         # No sender is to wait for a restart that does not come.
-        self._troupe.let_all_go("is being shut down")
+        self._troupe.mark_all_gone("is being shut down")
         if self._troupe.outer is not None and self._ended is None:
             self._troupe.outer.enter(PodPhase.TERMINATING)
 
@@ -73,7 +73,7 @@ class Kubelet(Actor):
         """Decide nothing any more. If the troupe was not ending, it ends now, for want of a kubelet."""
         self._troupe.heart.end()
         self._cancel_restarts()
-        self._troupe.let_all_go("has ended")
+        self._troupe.mark_all_gone("has ended")
         if self._troupe.outer is not None and self._troupe.outer.shown.phase is PodPhase.TERMINATING:
             self._troupe.outer.enter(PodPhase.COMPLETED)
         if not self._is_stopping():
@@ -145,7 +145,7 @@ class Kubelet(Actor):
         if self._is_stopping():
             self._end_pod(pod, f"it has {_in_words(reason)} while its troupe was ending", reason)
         elif not self._is_to_come_back(pod, reason):
-            self._let_go(pod, reason)
+            self._end_for_good(pod, reason)
         elif not self._window.admits(self.ctx.now()):
             self._give_up(pod, reason)
         else:
@@ -166,7 +166,7 @@ class Kubelet(Actor):
         pod.tell_supervisor(Verdict(pod, Decision.WAIT, words, delay))
         self._engine.restart(pod, delay)
 
-    def _let_go(self, pod: PodRecord, reason: ExitReason) -> None:
+    def _end_for_good(self, pod: PodRecord, reason: ExitReason) -> None:
         """The pod does not come back. With a MAIN pod, or the last one of all, the troupe has come to its end."""
         why = f"it has {_in_words(reason)}"
         if isinstance(reason.cause, Fatal):
@@ -185,14 +185,14 @@ class Kubelet(Actor):
         if pod.status is not Status.STOPPED:
             pod.status = Status.ENDING
         _log.info("the pod %s is gone: %s", pod.slot.name, why)
-        pod.slot.let_go(why, reason.cause)
+        pod.slot.mark_gone(why, reason.cause)
         if not pod.has_actors():
             pod.slot.clear_on_loop("its pod is gone")
         elif pod.is_alone:
             _end_supervisor(pod)
         else:
             words = f"the pod {pod.slot.name} is not restarted"
-            pod.tell_supervisor(Verdict(pod, Decision.LET_GO, words, remedy=remedy))
+            pod.tell_supervisor(Verdict(pod, Decision.STOP, words, remedy=remedy))
 
     def _give_up(self, pod: PodRecord, reason: ExitReason) -> None:
         config = self._config
@@ -258,13 +258,13 @@ class Kubelet(Actor):
                 pod.begin_again()
                 with suppress(SystemStopped):  # its own end comes next
                     self._troupe.bring_up(pod)
-        elif decision is Decision.LET_GO and self._ended is not None:
+        elif decision is Decision.STOP and self._ended is not None:
             # The kubelet stays: when the troupe above is brought up again, so is this one.
             for pod in self._pods.values():
-                pod.slot.let_go(f"its troupe {self._troupe.name!r} is gone")
+                pod.slot.mark_gone(f"its troupe {self._troupe.name!r} is gone")
                 pod.slot.clear_on_loop("its pod is gone")
                 if pod.is_nested:
-                    pod.tell_supervisor(Verdict(pod, Decision.LET_GO))
+                    pod.tell_supervisor(Verdict(pod, Decision.STOP))
 
 
 def _end_supervisor(pod: PodRecord) -> None:

@@ -128,7 +128,8 @@ class Decision(Enum):
     WAIT = "wait"
     """The pod is restarted, but not now."""
     RESTART = "restart"
-    LET_GO = "let go"
+    STOP = "stop"
+    """The pod is not restarted."""
     END = "end"
     """To a troupe within: that above comes to its end, and this one ends first."""
 
@@ -270,6 +271,6 @@ class PodRecord(Member):
         if self.troupe.has_ended:
             self.slot.withdraw("its troupe has failed")
         else:
-            self.slot.let_go(f"it has ended ({reason})", reason.cause)
+            self.slot.mark_gone(f"it has ended ({reason})", reason.cause)
             self.slot.clear("its pod is gone")
         self.tell(PodEnded(self, reason, alone=True, gone=cell))

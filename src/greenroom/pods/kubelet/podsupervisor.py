@@ -97,7 +97,7 @@ class PodSupervisor(Supervisor):
     def receive(self, message: object) -> object:
         if isinstance(message, Verdict):
             if message.words and self._ended is not None:
-                is_last = message.decision is Decision.LET_GO
+                is_last = message.decision is Decision.STOP
                 self._report(self._ended, message.words, message.acts_in, always=is_last, remedy=message.remedy)
             if message.decision is not Decision.WAIT:
                 self._decision = message.decision
@@ -114,7 +114,7 @@ class PodSupervisor(Supervisor):
         super()._spawn(record)
         self._cells[record.spec.name] = record.actor_ref._cell
         factory = self._pod.factories[record.spec.name]
-        factory.stand_for(record.actor_ref)
+        factory.send_as(record.actor_ref)
         # What waits for it is handled when its pod mates have been made, too.
         record.restart_state.released_by_supervisor = True
 
@@ -146,7 +146,7 @@ class PodSupervisor(Supervisor):
                 self._clear()
             yield from self._start_all(reason)
         else:
-            yield from self._let_go(record)
+            yield from self._end_all(record)
 
     def _clear(self) -> None:
         """Make dead letters of all that waits, in the rings and in the mailboxes."""
@@ -193,7 +193,7 @@ class PodSupervisor(Supervisor):
         phase: str = self.ctx.system.phase
         return phase != Phase.RUNNING
 
-    def _let_go(self, record: ChildRecord | None) -> Operation:
+    def _end_all(self, record: ChildRecord | None) -> Operation:
         yield from self._engine.bring_down(self._down_order(record), None, for_good=True)
         self._pod.slot.clear("its pod is gone")
         cell = self.ctx.cell

@@ -296,14 +296,15 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
     def _offer_or_wait(self, message: object, lane: Lane, wake: Callable[[], object]) -> int:
         """Offer a message. If it is not taken, `wake` is called when that may have changed; raises if it cannot."""
-        if not self._slot.tell_change(wake):
+        if not self._slot.on_change(wake):
             self._fail(message, lane)
         waits = False
         try:
             self._connection.ask_for_room(wake)
             fate = self._offer(message, lane)
             if fate != SENT:
-                if (fate == CLOSED and self._slot.refuses(lane)) or not self._troupe.is_playing or self._is_let_go():
+                is_refused = fate == CLOSED and self._slot.refuses(lane)
+                if is_refused or not self._troupe.is_playing or self._home_has_ended():
                     self._fail(message, lane, fate)
                 waits = True
         finally:
@@ -315,8 +316,8 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         self._slot.forget(wake)
         self._connection.forget_room(wake)
 
-    def _is_let_go(self) -> bool:
-        """Whether the holder waits no longer, because its own troupe has ended."""
+    def _home_has_ended(self) -> bool:
+        """Whether the holder is to wait no longer, because its own troupe has ended."""
         return self._home is not None and self._home.has_ended
 
     def _fail(self, message: object, lane: Lane, fate: int = CLOSED, patience: float = 0.0) -> NoReturn:
@@ -330,7 +331,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
 
     def _error(self, message: object, lane: Lane, fate: int, patience: float) -> ConnectTimeout | RingFull | PodGone:
         slot = self._slot
-        if slot.refuses(lane) or self._is_let_go():
+        if slot.refuses(lane) or self._home_has_ended():
             is_ending = self._home is not None and (self._home.has_ended or self._home.is_ending())
             error = (TroupeEnding if is_ending else PodGone)(slot.name, slot.why, message)
             error.__cause__ = slot.cause
@@ -376,7 +377,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
         connection = self._connection
         wake = self._retry = partial(here.inbound.post_back, None, partial(self._send_outbox, here))
         connection.ask_for_room(wake)
-        if not self._slot.tell_change(wake):
+        if not self._slot.on_change(wake):
             wake()
         elif any(self._takes_more(lane) for lane in connection.outbox.lanes()):
             wake()  # there is room by now

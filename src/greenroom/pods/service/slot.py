@@ -98,7 +98,7 @@ class PodSlot:
         """The pod does not run: accept nothing until it is published again. `wake` the senders that wait."""
         self._close(RESTARTING, why, None, wake)
 
-    def let_go(self, why: str, cause: BaseException | None = None) -> None:
+    def mark_gone(self, why: str, cause: BaseException | None = None) -> None:
         """The pod will not come back. What waits is for `clear`."""
         self._close(GONE, why, cause, True)
 
@@ -120,7 +120,7 @@ class PodSlot:
             self.state = RESTARTING
             self.why, self.cause = "its troupe is brought up again", None
 
-    def shut(self, lanes: tuple[Lane, ...], why: str) -> None:
+    def close_lanes(self, lanes: tuple[Lane, ...], why: str) -> None:
         """Refuse what is sent in some lanes from now on, and make dead letters of what waits there."""
         with self.lock:
             self._shut = lanes
@@ -162,7 +162,7 @@ class PodSlot:
 
     # -- for holders of handles
 
-    def tell_change(self, waiter: Callable[[], object]) -> bool:
+    def on_change(self, waiter: Callable[[], object]) -> bool:
         """Call `waiter` when the state next changes; False if the pod is gone, and it does not any more."""
         with self.lock:
             if self.state == GONE:
