@@ -19,14 +19,7 @@ from greenroom.pods.kubelet.parking import Park
 from greenroom.pods.kubelet.podrecord import PodPhase, PodStatus
 from greenroom.pods.manifest.handles import Handles, Mates
 from greenroom.pods.manifest.pod import Pod
-from greenroom.pods.manifest.settings import (
-    Buffers,
-    Bursts,
-    KubeletConfig,
-    RestartPolicy,
-    ShutdownMode,
-    ThreadModel,
-)
+from greenroom.pods.manifest.settings import Buffers, Bursts, KubeletConfig, RestartPolicy, ShutdownMode, ThreadModel
 from greenroom.pods.service.handle import ServiceHandle
 from greenroom.pods.troupe import MainLoop, Troupe
 
