@@ -31,7 +31,7 @@ from greenroom._core.scheduler.poller import Poller
 from greenroom.clock import Clock, ManualClock
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.ledger import Ledger
-from tests.core.hosts import Letters, Recorder, Returned
+from tests.core.kit import Letters, Recorder, Returned
 
 DEADLINE = 120.0
 """Seconds a test may wait for anything. Never reached unless something is wrong."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from greenroom._core.flags import INTERCEPTED, OFFLOADED
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.observerhooks import ObserverHooks
-from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
@@ -19,7 +18,7 @@ from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
-from tests.core.mailboxes import LANES
+from tests.core.kit import LANES
 
 
 class Told(Host):
@@ -112,15 +111,6 @@ def test_a_dropping_mailbox_drops_exactly_one_and_counts_it_once(
     assert count_loop(house.loop) == Ledger(sent=4, handled=3, dropped=1)
 
 
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_each_lane_has_a_bound_of_its_own(policy: Overflow) -> None:
-    house = House(policy, capacity=2)
-    for lane in LANES:
-        house.tell_all((lane, 0), (lane, 1), lane=lane)
-    assert house.told.by_hooks == []
-    assert house.run() == [(lane, number) for lane in LANES for number in range(2)]
-
-
 def test_capacity_counts_what_is_queued_not_what_is_in_hand() -> None:
     loop = Loop(None, ManualClock())
     handled: list[object] = []
@@ -181,41 +171,6 @@ def test_a_handled_notice_leaves_the_bound_where_it_was(policy: Overflow) -> Non
 
 
 @pytest.mark.parametrize("lane", LANES)
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_a_slip_learns_of_its_messages_end_exactly_once(policy: Overflow, lane: Lane) -> None:
-    learned: list[tuple[object, str]] = []
-
-    class Reply(Receipt):
-        def __init__(self, name: object) -> None:
-            self.name = name
-
-        def settle(self, result: object) -> None:
-            learned.append((self.name, "settled"))
-
-        def fail(self, cause: BaseException) -> None:
-            learned.append((self.name, "failed"))
-
-        def discard(self, why: str) -> None:
-            learned.append((self.name, "discarded"))
-
-    house = House(policy, capacity=1)
-    for number in range(3):
-        try:
-            house.cell.post(number, Reply(number), lane)
-        except MailboxFull:
-            learned.append((number, "rejected"))
-    house.run()
-    house.cell.hold()
-    house.cell.post(3, Reply(3), lane)
-    house.loop.retire(house.cell)
-    house.cell.post(4, Reply(4), lane)
-    end = "rejected" if policy is Overflow.REJECT else "discarded"
-    ends = ["settled", end, end] if policy is not Overflow.DROP_OLD else [end, end, "settled"]
-    assert sorted(learned) == list(enumerate([*ends, "discarded", "discarded"]))
-    assert count_loop(house.loop).balanced
-
-
-@pytest.mark.parametrize("lane", LANES)
 def test_a_tell_to_a_retired_cell_is_a_dead_letter_without_an_exception(lane: Lane) -> None:
     house = House(Overflow.REJECT, capacity=1)
     house.tell_all("queued", lane=lane)
@@ -264,12 +219,6 @@ def key_of(message: Any) -> Any:
     if message == "no key":
         raise ValueError("no key for this one")
     return message[0]
-
-
-def test_the_smallest_key_comes_first_and_equal_keys_in_order_of_arrival() -> None:
-    house = House(Overflow.REJECT, capacity=10, priority=key_of)
-    house.tell_all((2, "a"), (1, "b"), (2, "c"), (1, "d"), (0, "e"))
-    assert house.run() == [(0, "e"), (1, "b"), (1, "d"), (2, "a"), (2, "c")]
 
 
 @pytest.mark.parametrize(
@@ -331,14 +280,6 @@ def test_keys_that_turn_out_incomparable_only_later_lose_nothing_and_stop_nobody
     assert counts.balanced
     gone = {message for message in messages if message not in house.handled and message not in dead}
     assert len(gone) <= counts.failed
-
-
-def test_a_notice_waits_for_the_messages_with_keys_before_it_and_for_none_after_it() -> None:
-    house = House(Overflow.REJECT, capacity=4, priority=key_of)
-    house.tell_all((5, "a"), (4, "b"))
-    house.cell.notify("the notice")
-    house.tell_all((0, "urgent"), (9, "late"))
-    assert house.run() == [(0, "urgent"), (4, "b"), (5, "a"), "the notice", (9, "late")]
 
 
 @pytest.mark.parametrize("policy", list(Overflow))

@@ -8,14 +8,13 @@ import pytest
 
 from greenroom._core.behavior import BehaviorBase
 from greenroom._core.mailbox.cell import Cell
-from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_cell, count_loop
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.ledger import Ledger
-from tests.core.hosts import Recorder
+from tests.core.kit import Recorder
 
 # Names and senders
 
@@ -58,52 +57,6 @@ def test_inside_a_handler_the_sender_is_the_actor_in_hand_unless_named(
     ]
 
 
-def test_a_slip_stands_in_the_senders_place_and_learns_the_result(loop: Loop, host: Recorder) -> None:
-    class Reply(Receipt):
-        def settle(self, result: object) -> None:
-            learned.append(result)
-
-        def fail(self, cause: BaseException) -> None:
-            learned.append(cause)
-
-    learned: list[object] = []
-    senders: list[object] = []
-
-    def handle(_: object, message: int) -> float:
-        senders.append(loop.visits.sender)
-        return 1 / message
-
-    cell = loop.spawn(handle)
-    replies = [Reply() for _ in range(3)]
-    for message, reply in enumerate(replies):
-        cell.post(message, reply)
-    loop.run_until_idle()
-    assert senders == replies
-    assert [type(learned[0]), *learned[1:]] == [ZeroDivisionError, 1.0, 0.5]
-    assert host.behaviors == []
-    assert [cause for _, _, cause in host.failures] == [learned[0]]
-
-
-def test_a_withdrawn_slip_keeps_its_message_from_the_handler(loop: Loop, heard: list[Any]) -> None:
-    class Fickle(Receipt):
-        wanted = True
-
-        def live(self) -> bool:
-            return self.wanted
-
-        def discard(self, why: str) -> None:
-            heard.append(why)
-
-    cell = loop.spawn(list.append, heard)
-    slip = Fickle()
-    cell.post("unwanted", slip)
-    cell.tell("wanted")
-    slip.wanted = False
-    loop.run_until_idle()
-    assert heard == ["withdrawn", "wanted"]
-    assert count_cell(cell) == Ledger(sent=2, handled=1, dropped=1)
-
-
 def test_sent_counts_what_was_let_in_or_dropped_but_not_what_was_given_back(loop: Loop) -> None:
     cell = loop.spawn(print, None, MailboxConfig(capacity=1))
     cell.tell("in")
@@ -119,34 +72,6 @@ def test_sent_counts_what_was_let_in_or_dropped_but_not_what_was_given_back(loop
 
 
 # Orders, holding, notices (M2)
-
-
-def test_an_order_acts_after_the_message_in_hand_and_ahead_of_all_others(loop: Loop, heard: list[Any]) -> None:
-    def handle(_: object, message: object) -> None:
-        if message == "first":
-            cell.order(lambda cell: heard.append("order 1"))
-            cell.order(lambda cell: heard.append("order 2"))
-            cell.tell("control", lane=Lane.CONTROL)
-        heard.append(message)
-
-    cell = loop.spawn(handle)
-    for message in ("first", "second"):
-        cell.tell(message)
-    cell.notify("notice")
-    loop.run_until_idle()
-    assert heard == ["first", "order 1", "order 2", "control", "second", "notice"]
-
-
-def test_orders_are_looked_for_between_every_two_messages(loop: Loop, heard: list[Any]) -> None:
-    def handle(_: object, message: int) -> None:
-        heard.append(message)
-        cell.order(lambda cell: heard.append(("order after", message)))
-
-    cell = loop.spawn(handle)
-    for number in range(200):
-        cell.tell(number)
-    loop.run_until_idle()
-    assert heard == [entry for number in range(200) for entry in (number, ("order after", number))]
 
 
 def test_an_order_is_not_a_message_of_the_ledger_and_its_result_is_nobodys(loop: Loop, host: Recorder) -> None:
@@ -269,24 +194,6 @@ def test_a_host_may_retire_a_cell_again_while_its_letters_are_cleared(clock: Man
     loop.run_until_idle()
     assert heard == ["still here"]
     assert count_loop(loop) == Ledger(sent=4, handled=1, dead_lettered=3)
-
-
-def test_a_message_to_the_old_tenant_of_a_slot_is_a_dead_letter_never_the_new_ones(
-    loop: Loop, host: Recorder, heard: list[Any]
-) -> None:
-    old = loop.spawn(list.append, heard)
-    old_id = old.id
-    loop.retire(old)
-    new = loop.spawn(list.append, heard)
-    assert new.id != old_id
-    assert new.id & 0xFFFF_FFFF == old_id & 0xFFFF_FFFF  # the same slot
-    assert loop.table.find(old_id) is None
-    old.tell("stale")
-    old.tell("stale control", lane=Lane.CONTROL)
-    new.tell("fresh")
-    loop.run_until_idle()
-    assert heard == ["fresh"]
-    assert host.dead == ["stale", "stale control"]
 
 
 # Memory

@@ -35,27 +35,6 @@ def test_an_empty_table_finds_nothing() -> None:
     assert [table.find(number) for number in (-1, 0, 1, 1 << 32, 1 << 63, -(1 << 63))] == [None] * 6
 
 
-def test_a_cell_is_found_by_the_id_it_was_given() -> None:
-    table, mine = CellTable(10), cell()
-    given = table.add(mine)
-    assert given == mine.id != 0
-    assert table.find(given) is mine
-    assert list(table) == [mine]
-
-
-def test_no_two_living_cells_share_an_id() -> None:
-    table = CellTable(1000)
-    assert len({table.add(cell()) for _ in range(1000)}) == 1000
-
-
-def test_a_removed_cell_is_found_no_more() -> None:
-    table, mine = CellTable(10), cell()
-    given = table.add(mine)
-    table.remove(mine)
-    assert table.find(given) is None
-    assert (len(table), table.counted) == (0, 0)
-
-
 def test_a_stale_id_never_finds_the_next_tenant_of_its_slot() -> None:  # J14
     table = CellTable(1)
     stale: list[int] = []

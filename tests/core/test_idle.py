@@ -20,7 +20,7 @@ from greenroom._core.scheduler.poller import Poller
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay, MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
-from tests.core.props import ONE_AT_A_TIME, bare_yield
+from tests.core.kit import ONE_AT_A_TIME, bare_yield
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -20,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from greenroom._core.delivery.intake import Entry, Intake
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.observerhooks import ObserverHooks
-from greenroom._core.receipt import Receipt
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.scheduler.host import Host
 from greenroom._core.scheduler.loop import Loop
@@ -28,8 +26,7 @@ from greenroom.clock import ManualClock
 from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 from greenroom.ledger import Ledger
-from tests.core.hosts import Letters
-from tests.core.mailboxes import LANES, bounded
+from tests.core.kit import LANES, Letters, bounded
 
 DEADLINE = 120.0
 
@@ -83,18 +80,6 @@ def tell_all(cell: Cell, messages: Iterable[object], lane: Lane, refused: list[o
             if refused is None:
                 raise
             refused.append(message)
-
-
-# J15
-@pytest.mark.parametrize("lane", LANES)
-def test_the_refused_sender_gets_its_message_back(loop: Loop, worker: Worker, lane: Lane) -> None:
-    cell = loop.spawn(print, None, bounded(2))
-    message = object()
-    worker.do(tell_all, cell, ["fill", "fill"], lane)
-    with pytest.raises(MailboxFull) as caught:
-        worker.do(lambda: cell.tell(message, lane=lane))
-    assert caught.value.message is message
-    assert (caught.value.ref, caught.value.lane, caught.value.capacity) == (cell, lane, 2)
 
 
 @pytest.mark.parametrize("lane", LANES)
@@ -218,34 +203,6 @@ def test_a_promise_is_kept_though_others_send_while_the_loop_takes_in_to_a_lane(
     assert sorted([*heard, *refused]) == [1, 2, 3, 4]  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("lane", LANES)
-def test_drop_old_keeps_the_newest_of_what_a_thread_sent(
-    loop: Loop, letters: Letters, worker: Worker, heard: list[object], lane: Lane
-) -> None:
-    cell = loop.spawn(list.append, heard, bounded(3, Overflow.DROP_OLD))
-    for number in range(2):
-        cell.tell(number, lane=lane)
-    worker.do(tell_all, cell, range(2, 10), lane)
-    loop.run_until_idle()
-    assert heard == [7, 8, 9]
-    assert sorted(letters.dropped_messages) == list(range(7))  # type: ignore[type-var]
-    counts = count_loop(loop)
-    assert (counts.sent, counts.dropped, counts.rejected, counts.balanced) == (10, 7, 0, True)
-
-
-def test_a_notice_keeps_its_place_among_a_threads_messages(loop: Loop, worker: Worker, heard: list[object]) -> None:
-    cell = loop.spawn(list.append, heard)
-
-    def send() -> None:
-        cell.tell("before")
-        cell.notify("the notice")
-        cell.tell("after")
-
-    worker.do(send)
-    loop.run_until_idle()
-    assert heard == ["before", "the notice", "after"]
-
-
 def test_a_notice_keeps_its_place_though_an_older_message_is_displaced(
     loop: Loop, worker: Worker, heard: list[object]
 ) -> None:
@@ -259,28 +216,6 @@ def test_a_notice_keeps_its_place_though_an_older_message_is_displaced(
     worker.do(send)
     loop.run_until_idle()
     assert heard == ["the notice", "after"]  # as it is when the loop's own thread sends them
-
-
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_notices_and_orders_are_accepted_however_full_the_mailbox_is(
-    loop: Loop, letters: Letters, worker: Worker, heard: list[object], policy: Overflow
-) -> None:
-    cell = loop.spawn(list.append, heard, bounded(1, policy))
-    cell.tell("the only message")
-
-    def send() -> None:
-        for number in range(100):
-            cell.notify(("notice", number))
-            cell.order(lambda cell, number=number: heard.append(("order", number)))  # type: ignore[misc]
-
-    worker.do(send)
-    loop.run_until_idle()
-    orders = [("order", number) for number in range(100)]
-    notices = [("notice", number) for number in range(100)]
-    assert heard == [*orders, "the only message", *notices]
-    assert (letters.dead, letters.dropped_messages) == ([], [])
-    counts = count_loop(loop)
-    assert (counts.sent, counts.handled, counts.balanced) == (1, 1, True)
 
 
 def test_a_send_to_a_retired_cell_is_a_dead_letter_in_its_turn(
@@ -331,37 +266,6 @@ def test_a_closed_loop_makes_dead_letters_of_what_was_brought_and_of_what_comes_
     loop.run_until_idle()
     assert heard == []
     assert count_loop(loop).balanced
-
-
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_a_slip_from_another_thread_learns_of_its_end_exactly_once(
-    loop: Loop, worker: Worker, heard: list[object], policy: Overflow
-) -> None:
-    class Told(Receipt):
-        def __init__(self, name: int) -> None:
-            self.name = name
-
-        def settle(self, result: object) -> None:
-            told.append((self.name, "settled"))
-
-        def discard(self, why: str) -> None:
-            told.append((self.name, "discarded"))
-
-    told: list[tuple[int, str]] = []
-
-    def send() -> None:
-        for number in range(3):
-            try:
-                cell.post(number, Told(number))
-            except MailboxFull:
-                told.append((number, "rejected"))
-
-    cell = loop.spawn(list.append, heard, bounded(1, policy))
-    worker.do(send)
-    loop.run_until_idle()
-    end = "rejected" if policy is Overflow.REJECT else "discarded"
-    kept = 2 if policy is Overflow.DROP_OLD else 0
-    assert sorted(told) == [(number, "settled" if number == kept else end) for number in range(3)]
 
 
 def test_observers_are_told_of_what_other_threads_were_refused(worker: Worker) -> None:
@@ -430,148 +334,6 @@ def test_the_bell_rouses_a_sleeping_loop_once_and_keeps_it_awake_until_it_is_sti
     assert inbound.fall_asleep() is False
     inbound.clear_bell()
     assert inbound.fall_asleep() is True
-
-
-def race(threads: int, run: Callable[[int], object], meanwhile: Callable[[], object] | None = None) -> None:
-    """Have `run(number)` called by so many threads at once; call `meanwhile` on this one until all have ended."""
-    barrier = threading.Barrier(threads)
-    errors: list[BaseException] = []
-
-    def start(number: int) -> None:
-        try:
-            barrier.wait(DEADLINE)
-            run(number)
-        except BaseException as exc:
-            errors.append(exc)
-
-    racing = [threading.Thread(target=start, args=(number,), daemon=True) for number in range(threads)]
-    for thread in racing:
-        thread.start()
-    until = time.monotonic() + DEADLINE
-    while meanwhile is not None and any(thread.is_alive() for thread in racing):
-        assert time.monotonic() < until
-        meanwhile()
-    for thread in racing:
-        thread.join(DEADLINE)
-        assert not thread.is_alive()
-    assert errors == []
-
-
-# J15
-def test_each_threads_messages_are_handled_in_the_order_it_sent_them(loop: Loop, heard: list[Any]) -> None:
-    cell = loop.spawn(list.append, heard)
-
-    def send(number: int) -> None:
-        for count in range(50):
-            cell.tell((number, count))
-
-    race(64, send)
-    assert heard == []
-    loop.run_until_idle()
-    assert len(heard) == 64 * 50
-    for number in range(64):
-        assert [count for sender, count in heard if sender == number] == list(range(50))
-
-
-def test_order_holds_per_thread_and_lane_while_the_loop_takes_in(loop: Loop, heard: list[Any]) -> None:
-    cell = loop.spawn(list.append, heard)
-
-    def send(number: int) -> None:
-        for count in range(200):
-            cell.tell((number, count % 4, count), lane=LANES[count % 4])
-
-    race(4, send, meanwhile=loop.tick)
-    loop.run_until_idle()
-    assert len(heard) == 4 * 200
-    for number in range(4):
-        for lane in range(4):
-            sent = [count for sender, where, count in heard if (sender, where) == (number, lane)]
-            assert sent == list(range(lane, 200, 4))
-
-
-@pytest.mark.parametrize("lane", LANES)
-@pytest.mark.parametrize("policy", list(Overflow))
-def test_64_threads_race_640_messages_into_64_places_and_exactly_64_get_in(
-    loop: Loop, letters: Letters, heard: list[object], policy: Overflow, lane: Lane
-) -> None:
-    cell = loop.spawn(list.append, heard, bounded(64, policy))
-    given_back: list[object] = []
-
-    def send(number: int) -> None:
-        for count in range(10):
-            try:
-                cell.tell((number, count), lane=lane)
-            except MailboxFull as full:
-                given_back.append(full.message)
-
-    race(64, send)
-    loop.run_until_idle()
-    assert len(heard) == 64
-    everything = {(number, count) for number in range(64) for count in range(10)}
-    elsewhere = given_back if policy is Overflow.REJECT else letters.dropped_messages
-    assert len(elsewhere) == 576
-    assert {*heard, *elsewhere} == everything
-    counts = count_loop(loop)
-    assert counts.balanced
-    if policy is Overflow.REJECT:
-        assert (counts.sent, counts.handled, counts.rejected, counts.dropped) == (64, 64, 576, 0)
-    else:
-        assert (counts.sent, counts.handled, counts.rejected, counts.dropped) == (640, 64, 0, 576)
-    assert letters.dead == []
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("lane", LANES)
-def test_whatever_was_admitted_while_the_loop_runs_is_handled(
-    loop: Loop, letters: Letters, heard: list[object], lane: Lane, ordered: bool
-) -> None:
-    cell = loop.spawn(list.append, heard, bounded(4, priority=(lambda message: message[1]) if ordered else None))
-    admitted: list[object] = []
-    rejected: list[object] = []
-
-    def send(number: int) -> None:
-        for count in range(100):
-            try:
-                cell.tell((number, count), lane=lane)
-            except MailboxFull:
-                rejected.append((number, count))
-            else:
-                admitted.append((number, count))
-
-    race(8, send, meanwhile=loop.tick)
-    loop.run_until_idle()
-    assert len(admitted) + len(rejected) == 800
-    assert letters.dead == []
-    assert sorted(heard) == sorted(admitted)  # type: ignore[type-var]
-    counts = count_loop(loop)
-    assert (counts.handled, counts.rejected, counts.balanced) == (len(admitted), len(rejected), True)
-
-
-# What is brought while the loop ends
-@pytest.mark.parametrize("attempt", range(20))
-def test_what_is_sent_while_the_loop_closes_is_handled_or_a_dead_letter(letters: Letters, attempt: int) -> None:
-    loop = Loop(None, ManualClock(), letters)
-    handled: list[object] = []
-    cell = loop.spawn(list.append, handled)
-    left = [4 * 200]
-
-    def send(number: int) -> None:
-        for count in range(200):
-            cell.tell((number, count))
-            left[0] -= 1
-
-    def tick_or_close() -> None:
-        if left[0] > attempt * 40:
-            loop.tick()
-        else:
-            loop.close()
-
-    race(4, send, tick_or_close)
-    loop.close()
-    ledger = count_loop(loop)
-    assert ledger.balanced
-    assert (ledger.sent, ledger.queued) == (800, 0)
-    assert len(handled) + len(letters.dead) == 800
 
 
 ROOM = {Lane.CONTROL: 1, Lane.MANAGEMENT: 2, Lane.DATA: 3, Lane.LOG: 4}

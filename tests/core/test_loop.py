@@ -1,7 +1,6 @@
 """The loop: orders before messages, failures that stay where they happen, and whose thread it is."""
 
 import logging
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,7 @@ from greenroom.clock import ManualClock
 from greenroom.errors import LoopStopped, TooManyActors, WaitsForItself, WrongThread
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
-from tests.core.hosts import Recorder
+from tests.core.kit import Recorder
 
 DEADLINE = 120.0
 
@@ -40,44 +39,6 @@ def elsewhere(what: Callable[[], object]) -> object:
 
 
 # Lanes through the loop
-
-
-def test_control_is_handled_right_after_the_message_in_hand_however_deep_the_data(loop: Loop, heard: list[Any]) -> None:
-    def handle(_: object, message: object) -> None:
-        heard.append(message)
-        if message == 100:
-            cell.tell("control", lane=Lane.CONTROL)
-
-    cell = loop.spawn(handle)
-    for number in range(1000):
-        cell.tell(number)
-    loop.run_until_idle()
-    assert heard == [*range(101), "control", *range(101, 1000)]
-
-
-def test_every_64th_pick_serves_the_oldest_message_of_a_lower_lane(loop: Loop, heard: list[Any]) -> None:
-    cell = loop.spawn(list.append, heard)
-    for lane in (Lane.LOG, Lane.DATA, Lane.MANAGEMENT):
-        cell.tell(str(lane), lane=lane)
-    for number in range(400):
-        cell.tell(number, lane=Lane.CONTROL)
-    loop.run_until_idle()
-    assert [heard.index(lane) for lane in ("LOG", "DATA", "MANAGEMENT")] == [63, 127, 191]
-    assert [entry for entry in heard if not isinstance(entry, str)] == list(range(400))
-
-
-def test_data_moves_under_a_control_flood_that_never_ends(loop: Loop, heard: list[Any]) -> None:
-    def handle(_: object, message: object) -> None:
-        heard.append(message)
-        if message == "flood" and len(heard) < 64 * 20:
-            cell.tell("flood", lane=Lane.CONTROL)
-
-    cell = loop.spawn(handle)
-    for number in range(10):
-        cell.tell(number)
-    cell.tell("flood", lane=Lane.CONTROL)
-    loop.run_until_idle()
-    assert [heard.index(number) for number in range(10)] == [64 * number + 63 for number in range(10)]
 
 
 # Failures
@@ -259,28 +220,6 @@ def test_a_loop_may_be_closed_from_inside_a_handler(loop: Loop, host: Recorder, 
 
 
 # Never inside one another
-
-
-def test_a_self_send_is_handled_later_and_a_hundred_thousand_never_grow_the_stack(loop: Loop) -> None:
-    depths: set[int] = set()
-    count = 0
-
-    def handle(_: object, message: int) -> None:
-        nonlocal count
-        count += 1
-        frame, depth = sys._getframe(), 0
-        while frame.f_back is not None:
-            frame, depth = frame.f_back, depth + 1
-        depths.add(depth)
-        if message:
-            cell.tell(message - 1)
-            assert count == 100_001 - message  # not inside tell
-
-    cell = loop.spawn(handle)
-    cell.tell(100_000)
-    loop.run_until_idle()
-    assert count == 100_001
-    assert len(depths) == 1
 
 
 @pytest.mark.parametrize("run", ["tick", "run_until_idle"])

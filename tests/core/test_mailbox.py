@@ -12,7 +12,6 @@ from greenroom._core.flags import LANES, PRIORITY, RECEIPTS
 from greenroom._core.mailbox.mailbox import Mailbox, SideLanes, data_place
 from greenroom._core.receipt import NOTICE, Receipt
 from greenroom._core.scheduler.loop import Loop
-from greenroom.errors import MailboxFull
 from greenroom.lanes import Lane, MailboxConfig, Overflow
 
 SIDE = [Lane.CONTROL, Lane.MANAGEMENT, Lane.LOG]
@@ -128,19 +127,6 @@ def test_a_new_mailbox_is_empty_and_small() -> None:
     assert (box.mask, box.side, box.priority) == (1 if COMPILED else -1, None, None)
 
 
-def test_a_higher_lane_is_served_before_a_lower_one() -> None:  # K12
-    box = mailbox()
-    fill(box, LOG, DATA, MANAGEMENT, CONTROL, LOG, DATA, MANAGEMENT, CONTROL)
-    assert drain(box) == [3, 7, 2, 6, 1, 5, 0, 4]
-
-
-def test_each_lane_is_counted_by_itself() -> None:
-    box = mailbox()
-    fill(box, LOG, DATA, DATA, CONTROL, CONTROL, CONTROL)
-    assert [box.depth(lane) for lane in (CONTROL, MANAGEMENT, DATA, LOG)] == [3, 0, 2, 1]
-    assert box.queued() == 6
-
-
 @pytest.mark.parametrize(
     ("flood", "waiting"),
     [(CONTROL, MANAGEMENT), (CONTROL, DATA), (CONTROL, LOG), (MANAGEMENT, DATA), (MANAGEMENT, LOG), (DATA, LOG)],
@@ -196,16 +182,6 @@ def test_a_log_message_older_than_a_notice_is_served_first(settings: dict[str, A
 
 
 @PLAIN_AND_KEYED
-def test_notices_queue_in_order_of_arrival_with_data(settings: dict[str, Any]) -> None:
-    box = mailbox(**settings)
-    box.enqueue(DATA, 1, None)
-    box.enqueue_notice("a")
-    box.enqueue(DATA, 2, None)
-    box.enqueue_notice("b")
-    assert drain(box) == [1, "a", 2, "b"]
-
-
-@PLAIN_AND_KEYED
 def test_a_notice_is_marked_takes_no_room_and_counts_nowhere(settings: dict[str, Any]) -> None:
     box = mailbox(capacity=1, **settings)
     box.enqueue_notice("a")
@@ -247,36 +223,6 @@ def test_the_quick_way_in_is_shut_for_a_lane_ordered_by_a_key() -> None:
     assert (box.limit, box.flags) == (0, PRIORITY)
 
 
-def test_the_oldest_message_is_evicted_and_no_notice() -> None:
-    box = mailbox()
-    box.enqueue_notice("a")
-    box.enqueue_notice("b")
-    box.enqueue(DATA, 1, "sender of 1")
-    box.enqueue_notice("c")
-    box.enqueue(DATA, 2, "sender of 2")
-    assert box.evict(DATA) == (1, "sender of 1")
-    assert box.evict(DATA) == (2, "sender of 2")
-    assert drain(box) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("lane", [CONTROL, MANAGEMENT, LOG])
-def test_the_oldest_of_a_side_lane_is_evicted(lane: Lane) -> None:
-    box = mailbox()
-    fill(box, lane, DATA, lane)
-    assert box.evict(lane) == (0, None)
-    assert box.evict(lane) == (2, None)
-    assert not box.flags & LANES
-    assert drain(box) == [1]
-
-
-def test_the_oldest_is_evicted_whatever_its_key() -> None:
-    box = mailbox(priority=abs)
-    for message in (9, 1, 5):
-        box.enqueue(DATA, message, None)
-    assert box.evict(DATA) == (9, None)
-    assert drain(box) == [1, 5]
-
-
 def bounded(**settings: Any) -> tuple[Any, list[object]]:
     """A cell and what it has handled."""
     handled: list[object] = []
@@ -292,35 +238,6 @@ EVERY_LANE = pytest.mark.parametrize(
 
 
 @EVERY_LANE
-def test_a_full_lane_rejects_with_the_message_and_goes_on(lane: Lane, bound: dict[str, Any]) -> None:  # J7
-    cell, handled = bounded(**bound)
-    for number in range(3):
-        cell.tell(number, None, lane)
-    for number in (3, 4):
-        with pytest.raises(MailboxFull) as caught:
-            cell.tell(number, None, lane)
-        assert (caught.value.message, caught.value.lane, caught.value.capacity) == (number, lane, 3)
-    assert cell.tally.rejected == 2
-    cell.loop.run_until_idle()
-    cell.tell(5, None, lane)
-    cell.loop.run_until_idle()
-    assert handled == [0, 1, 2, 5]
-
-
-@EVERY_LANE
-@pytest.mark.parametrize(("policy", "kept"), [(Overflow.DROP_NEW, [0, 1, 2]), (Overflow.DROP_OLD, [2, 3, 4])])
-def test_a_dropping_policy_drops_exactly_one_for_each_too_many(
-    lane: Lane, bound: dict[str, Any], policy: Overflow, kept: list[int]
-) -> None:
-    cell, handled = bounded(overflow=policy, **bound)
-    for number in range(5):
-        cell.tell(number, None, lane)
-    assert (cell.tally.dropped, cell.tally.rejected, cell.queued(), cell.sent()) == (2, 0, 3, 5)
-    cell.loop.run_until_idle()
-    assert handled == kept
-
-
-@EVERY_LANE
 @pytest.mark.parametrize("policy", Overflow)
 def test_a_notice_enters_however_full_the_mailbox_is(lane: Lane, bound: dict[str, Any], policy: Overflow) -> None:
     cell, handled = bounded(overflow=policy, **bound)
@@ -331,17 +248,6 @@ def test_a_notice_enters_however_full_the_mailbox_is(lane: Lane, bound: dict[str
     # It stands with DATA: behind what was queued there or above, ahead of the log.
     assert handled == (["notice", 0, 1, 2] if lane is LOG else [0, 1, 2, "notice"])
     assert cell.sent() == 3
-
-
-def test_a_full_lane_refuses_for_itself_alone() -> None:
-    cell, handled = bounded(capacity=1, lanes={LOG: 1})
-    for lane in Lane:
-        cell.tell(str(lane), None, lane)
-    for lane in (DATA, LOG):
-        with pytest.raises(MailboxFull):
-            cell.tell("too many", None, lane)
-    cell.loop.run_until_idle()
-    assert handled == ["CONTROL", "MANAGEMENT", "DATA", "LOG"]
 
 
 class Waiting(NamedTuple):

@@ -10,8 +10,6 @@ from greenroom._core.limits import Limits
 from greenroom._core.observerhooks import EVENTS, ObserverHooks
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
-from greenroom.errors import MailboxFull
-from greenroom.lanes import Lane, MailboxConfig, Overflow
 
 EVERY_EVENT = pytest.mark.parametrize("event", EVENTS)
 
@@ -234,40 +232,6 @@ def test_a_hook_may_name_its_parameters_as_it_likes(event: str) -> None:
     assert told == [EVENTS[event]]
 
 
-def observed(**settings: Any) -> tuple[Any, Everything]:
-    observer, hooks = Everything(), ObserverHooks()
-    hooks.add(observer)
-    loop = Loop(hooks=hooks)
-    return loop.spawn(lambda subject, message: None, None, MailboxConfig(**settings)), observer
-
-
-def test_a_loop_tells_of_a_full_mailbox() -> None:
-    cell, observer = observed(capacity=1)
-    cell.tell("a")
-    with pytest.raises(MailboxFull):
-        cell.tell("b")
-    assert observer.told == [("mailbox_full", cell, "b", Lane.DATA)]
-
-
-@pytest.mark.parametrize(("policy", "dropped"), [(Overflow.DROP_NEW, "b"), (Overflow.DROP_OLD, "a")])
-def test_a_loop_tells_which_message_was_dropped(policy: Overflow, dropped: str) -> None:
-    cell, observer = observed(capacity=1, overflow=policy)
-    cell.tell("a")
-    cell.tell("b")
-    assert observer.told == [("message_dropped", cell, dropped, Lane.DATA)]
-
-
-def test_a_loop_tells_of_dead_letters_and_their_senders() -> None:
-    cell, observer = observed()
-    cell.tell("queued", "the sender")
-    cell.loop.retire(cell)
-    cell.tell("late", "the other")
-    assert [told[:4] for told in observer.told] == [
-        ("dead_letter", cell, "queued", "the sender"),
-        ("dead_letter", cell, "late", "the other"),
-    ]
-
-
 @pytest.mark.parametrize(("took", "slow"), [(0.05, False), (0.1, True), (3.0, True)])
 def test_a_loop_tells_of_a_handler_that_took_too_long(took: float, slow: bool) -> None:
     clock, hooks, observer = ManualClock(), ObserverHooks(slow_after=0.1), Everything()
@@ -278,18 +242,3 @@ def test_a_loop_tells_of_a_handler_that_took_too_long(took: float, slow: bool) -
     loop.run_until_idle()
     assert observer.told == ([("slow_handler", cell, took, took)] if slow else [])
     assert cell.handled == 1
-
-
-def test_an_observer_that_raises_disturbs_no_actor(caplog: pytest.LogCaptureFixture) -> None:
-    def burst(*details: object) -> None:
-        raise ValueError("observer's own fault")
-
-    hooks = ObserverHooks()
-    hooks.add(One("message_dropped", burst))
-    handled: list[object] = []
-    cell = Loop(hooks=hooks).spawn(list.append, handled, MailboxConfig(capacity=1, overflow=Overflow.DROP_OLD))
-    for number in range(3):
-        cell.tell(number)
-    cell.loop.run_until_idle()
-    assert handled == [2]
-    assert len(caplog.records) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
@@ -11,20 +10,18 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom._core.limits import Limits
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler import poller as polling
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.scheduler.fdwatch import READ, WRITE
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.scheduler.poller import Poller
-from greenroom.errors import AlreadyAttached, LoopStopped, TooManyWatches, WatchError, WrongThread
-from tests.core.props import ONE_AT_A_TIME, take_down
+from greenroom.errors import AlreadyAttached, LoopStopped, WatchError, WrongThread
+from tests.core.kit import ONE_AT_A_TIME, take_down
 
 if TYPE_CHECKING:
     from tests.core.conftest import Run, Stage, Threads
@@ -380,71 +377,6 @@ async def test_one_fd_can_be_watched_both_ways_but_only_once(
     stage.poller.unwatch(ours.fileno())
 
 
-@pytest.mark.config(limits=Limits(max_io_watches=1))
-async def test_no_more_fds_are_watched_than_the_limit_allows(
-    stage: Stage, pair: tuple[socket.socket, socket.socket]
-) -> None:  # J1
-    ours, theirs = (end.fileno() for end in pair)
-    with pytest.raises(WatchError):
-        stage.poller.watch(-1, READ, print)  # a refused one takes up no room
-    stage.poller.watch(ours, READ, print)
-    with pytest.raises(TooManyWatches) as caught:
-        stage.poller.watch(theirs, READ, print)
-    assert (caught.value.limit, caught.value.code) == (1, "too_many_watches")
-    stage.poller.unwatch(ours)
-    stage.poller.watch(theirs, READ, print)
-
-
-@pytest.mark.parametrize("kind", ["negative", "closed", "a file"])
-@pytest.mark.parametrize("way", ["readable", "writable", "both"])
-def test_an_fd_that_cannot_be_watched_is_an_error_to_the_caller_alone(
-    run: Run, tmp_path: Path, kind: str, way: str
-) -> None:  # J12
-    (tmp_path / "file").touch()
-    file = os.open(tmp_path / "file", os.O_RDONLY)
-
-    async def main(stage: Stage) -> None:
-        closed = os.dup(file)  # only now, or the event loop itself would get the number again
-        os.close(closed)
-        fd = {"negative": -1, "closed": closed, "a file": file}[kind]
-        events = {"readable": READ, "writable": WRITE, "both": READ | WRITE}[way]
-        for _ in range(2):  # the second time as well: nothing of the first is left
-            with pytest.raises(WatchError) as caught:
-                stage.poller.watch(fd, events, print)
-            assert caught.value.fd == fd
-        assert stage.poller.unwatch(fd) is False
-        said: list[object] = []
-        stage.spawn(take_down, said).tell("the loop goes on")
-        await stage.poller.idle()
-        assert said == ["the loop goes on"]
-
-    try:
-        run(main)
-    finally:
-        os.close(file)
-
-
-async def test_a_watched_fd_may_be_closed_and_its_number_watched_again(stage: Stage) -> None:
-    woken = asyncio.Event()
-    ours, theirs = socket.socketpair()
-    fd = ours.fileno()
-    stage.poller.watch(fd, WRITE, lambda events: woken.set())
-    await woken.wait()
-    woken.clear()
-    ours.close()
-    theirs.close()
-    await stage.settled()
-    assert stage.poller.unwatch(fd) is True
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        assert fd in (ours.fileno(), theirs.fileno())
-        reader, writer = (ours, theirs) if ours.fileno() == fd else (theirs, ours)
-        stage.poller.watch(fd, READ, lambda events: woken.set())
-        writer.send(b"x")
-        await woken.wait()
-        stage.poller.unwatch(reader.fileno())
-
-
 async def test_a_paused_fd_is_not_heard_of_until_it_is_resumed(
     stage: Stage, pair: tuple[socket.socket, socket.socket]
 ) -> None:
@@ -538,25 +470,6 @@ def test_detaching_unwatches_everything(run: Run, pair: tuple[socket.socket, soc
             stage.poller.watch(fds[0], READ, print)
 
     run(main)
-
-
-async def test_readiness_reported_to_a_cell_that_has_ended_is_a_dead_letter(
-    stage: Stage, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    ours, theirs = pair
-    woken = asyncio.Event()
-    cell = stage.spawn(take_down, [])
-
-    def on_readable(events: int) -> None:
-        cell.tell(ours.recv(100))
-        woken.set()
-
-    stage.poller.watch(ours.fileno(), READ, on_readable)
-    stage.loop.retire(cell)
-    theirs.send(b"late")
-    await woken.wait()
-    assert [letter.message for letter in stage.script.dead_letters] == [b"late"]
-    assert count_loop(stage.loop).dead_lettered == 1
 
 
 STEP = 0.001

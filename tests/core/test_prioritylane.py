@@ -9,8 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from greenroom._core.mailbox.prioritylane import PriorityLane
 from greenroom._core.receipt import NOTICE
-from greenroom._core.scheduler.loop import Loop
-from greenroom.lanes import MailboxConfig
 
 
 class Job(NamedTuple):
@@ -38,21 +36,10 @@ def drain(lane: PriorityLane) -> list[Any]:
     return taken
 
 
-def test_the_smallest_key_is_served_first() -> None:
-    jobs = [Job(key) for key in (5, 1, 9, 0, -3, 7)]
-    assert drain(lane_of(*jobs)) == sorted(jobs)
-
-
 def test_equal_keys_are_served_in_order_of_arrival() -> None:  # M15
     # The names cannot be compared with one another: nothing but key and arrival may decide.
     jobs = [Job(number % 3, object()) for number in range(30)]
     assert drain(lane_of(*jobs)) == sorted(jobs, key=key_of)
-
-
-def test_each_message_comes_with_its_sender() -> None:
-    lane = lane_of(Job(2), Job(1))
-    assert (lane.first_sender(), lane.first_place(), lane.pop()) == ("sender of 1", 1, Job(1))
-    assert (lane.first_sender(), lane.first_place(), lane.pop()) == ("sender of 0", 0, Job(2))
 
 
 def test_the_key_is_asked_once_for_a_message() -> None:
@@ -95,84 +82,6 @@ def test_keys_that_compare_with_some_others_only_lose_no_message() -> None:
     except TypeError:
         pass
     assert sorted(map(repr, drain(lane))) == sorted(map(repr, accepted))
-
-
-def test_keys_that_compare_with_some_others_only_do_not_stop_the_loop() -> None:
-    handled: list[object] = []
-    loop = Loop()
-    cell = loop.spawn(lambda subject, job: handled.append(job.key), None, MailboxConfig(priority=key_of))
-    cell.tell(Job((0,)))
-    cell.tell(Job((1, "a")))
-    accepted = 2
-    try:
-        cell.tell(Job((1, 2)))
-        accepted += 1
-    except TypeError:
-        pass
-    loop.run_until_idle()
-    assert len(handled) == accepted
-
-
-def test_the_oldest_is_found_whatever_its_key() -> None:
-    lane = lane_of(Job(9, "oldest"), Job(1, "next"), Job(5, "last"))
-    assert lane.pop_oldest() == (Job(9, "oldest"), "sender of 0")
-    assert lane.pop_oldest() == (Job(1, "next"), "sender of 1")
-    assert drain(lane) == [Job(5, "last")]
-
-
-def test_a_notice_waits_for_the_messages_that_stood_before_it() -> None:
-    lane = lane_of(Job(1), Job(2), Job(3))
-    lane.push_notice("notice", NOTICE, 3)
-    assert drain(lane) == [Job(1), Job(2), Job(3), "notice"]
-
-
-def test_a_notice_has_its_mark_where_a_message_has_its_sender() -> None:
-    lane = PriorityLane(key_of)
-    lane.push_notice("notice", NOTICE, 7)
-    assert lane.first_sender() is NOTICE
-    assert lane.first_place() == 7
-    assert lane.pop() == "notice"
-
-
-def test_a_notice_does_not_count_as_a_message() -> None:
-    lane = PriorityLane(key_of)
-    assert not lane.waiting
-    lane.push_notice("notice", NOTICE, 0)
-    assert (len(lane), lane.waiting) == (0, True)
-
-
-def test_notices_keep_their_order_among_themselves() -> None:
-    lane = lane_of(Job(1))
-    lane.push_notice("first", NOTICE, 1)
-    lane.push(Job(0), None, 2)
-    lane.push_notice("second", NOTICE, 3)
-    assert [taken for taken in drain(lane) if isinstance(taken, str)] == ["first", "second"]
-
-
-def test_a_notice_does_not_starve_behind_later_and_more_urgent_messages() -> None:
-    lane = lane_of(Job(0))
-    lane.push_notice("notice", NOTICE, 1)
-    assert lane.pop() == Job(0)
-    for place in range(2, 10):
-        lane.push(Job(-place), None, place)
-    assert lane.pop() == "notice"
-
-
-def test_a_notice_overtakes_no_message_that_stood_before_it() -> None:
-    # A child sends m and dies, then somebody sends an urgent message: m is still handled before the notice.
-    lane = lane_of(Job(5, "m"))
-    lane.push_notice("death", NOTICE, 1)
-    lane.push(Job(0, "urgent"), None, 2)
-    taken = drain(lane)
-    assert taken.index(Job(5, "m")) < taken.index("death")
-
-
-def test_a_notice_waits_no_longer_for_a_message_that_was_dropped() -> None:
-    lane = lane_of(Job(1))
-    lane.push_notice("notice", NOTICE, 1)
-    lane.push(Job(0), None, 2)
-    lane.pop_oldest()
-    assert drain(lane) == ["notice", Job(0)]
 
 
 class Notice(NamedTuple):

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from greenroom._core.build import COMPILED
 from greenroom._core.mailbox.ring import Ring
 from greenroom._core.scheduler.loop import Loop
-from tests.core.props import Straggler, collects_while_allocating
+from tests.core.kit import Straggler, collects_while_allocating
 
 SMALLEST = 4  # slots; a message takes two
 KEPT = 64
@@ -48,14 +48,6 @@ def test_an_unused_ring_has_no_list() -> None:
     assert (Ring().mask + 1, Ring().count) == (OWN, 0)
 
 
-def test_messages_come_out_in_the_order_they_went_in_with_their_senders() -> None:
-    ring = Ring()
-    for number in range(100):
-        ring.push(number, -number)
-    assert [(ring.first_sender(), ring.pop()) for _ in range(100)] == [(-number, number) for number in range(100)]
-    assert ring.count == 0
-
-
 @pytest.mark.parametrize(
     ("messages", "slots"),
     [(1, OWN or SMALLEST), (2, SMALLEST), (3, 8), (4, 8), (5, 16), (8, 16), (9, 32), (32, 64), (33, 128), (1000, 2048)],
@@ -74,13 +66,6 @@ def test_a_ring_that_never_holds_many_never_grows() -> None:
     assert ring.mask + 1 == SMALLEST
 
 
-@pytest.mark.parametrize("offset", range(5))
-def test_growing_keeps_the_order_wherever_the_oldest_stood(offset: int) -> None:
-    ring = filled(4, offset)
-    ring.push(4, None)
-    assert drain(ring) == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize(("messages", "kept"), [(0, False), (4, True), (32, True), (33, False), (5000, False)])
 def test_only_a_large_list_is_given_back_when_the_ring_is_drained(messages: int, kept: bool) -> None:
     ring = filled(messages)
@@ -88,27 +73,6 @@ def test_only_a_large_list_is_given_back_when_the_ring_is_drained(messages: int,
     drain(ring)
     ring.trim()
     assert ring.mask + 1 == (before + 1 if kept else OWN)
-
-
-def test_a_trimmed_ring_is_as_good_as_new() -> None:
-    ring = filled(100, 7)
-    drain(ring)
-    ring.trim()
-    for number in range(100):
-        ring.push(number, None)
-    assert drain(ring) == list(range(100))
-
-
-@pytest.mark.parametrize("count", [1, 4, 7, 16])
-def test_removing_one_message_keeps_the_others_in_order(count: int) -> None:
-    for offset in range(count):
-        for position in range(count):
-            ring = filled(count, offset)
-            assert ring.remove(position) == position
-            rest = [number for number in range(count) if number != position]
-            assert [(ring.message_at(i), ring.sender_at(i)) for i in range(count - 1)] == [
-                (number, f"sender of {number}") for number in rest
-            ]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

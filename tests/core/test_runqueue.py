@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.runqueue import RunQueue
 from greenroom._core.scheduler.loop import Loop
-from tests.core.props import Straggler, collects_while_allocating
+from tests.core.kit import Straggler, collects_while_allocating
 
 FIRST_SIZE = 16
 
@@ -49,12 +49,6 @@ def test_a_queue_that_never_holds_many_never_grows() -> None:
     assert queue_of(FIRST_SIZE, 1000).mask + 1 == FIRST_SIZE
 
 
-def test_looking_at_the_queue_changes_nothing() -> None:
-    queue = queue_of(5, 14)
-    assert [queue.at(position) for position in range(5)] == list(range(5))
-    assert drain(queue) == list(range(5))
-
-
 @pytest.mark.parametrize("position", [-1, 5, 16, -17, 1 << 40])
 def test_nobody_stands_outside_the_queue(position: int) -> None:
     with pytest.raises(IndexError):
@@ -72,15 +66,6 @@ def test_a_taken_cell_is_not_kept_alive() -> None:
     queue.push(Watched())
     queue.take()
     assert gone == ["gone"]
-
-
-@pytest.mark.parametrize("offset", [0, 3, FIRST_SIZE - 1])
-@pytest.mark.parametrize("position", range(5))
-def test_the_choice_is_taken_and_the_others_keep_their_order(position: int, offset: int) -> None:
-    queue = queue_of(5, offset)
-    queue.bring_forward(position)
-    assert queue.take() == position
-    assert drain(queue) == [number for number in range(5) if number != position]
 
 
 @pytest.mark.parametrize("position", [5, -1, 1 << 40])

@@ -1,10 +1,8 @@
 """Timers: when ticks come, in which order, which delays are none, and how timers end."""
 
 import gc
-import math
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -12,14 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
 from greenroom._core.limits import Limits
-from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.accounting import count_loop
 from greenroom._core.scheduler.loop import Loop
 from greenroom._core.timing.timers import Timer
 from greenroom.clock import ManualClock
 from greenroom.errors import InvalidDelay, LoopStopped, TooManyTimers
-from greenroom.lanes import MailboxConfig, Overflow
-from tests.core.hosts import Letters
+from tests.core.kit import Letters
 
 
 class Stage:
@@ -47,26 +43,9 @@ class Stage:
         return [message for _, message in self.log]
 
 
-def sender_in_hand(loop: Loop) -> object:
-    sender: Any = loop.visits.sender
-    return sender.shown_sender()
-
-
 @pytest.fixture
 def stage() -> Stage:
     return Stage()
-
-
-# J11
-def test_a_one_shot_comes_once_at_its_deadline_and_not_before(stage: Stage) -> None:
-    timer = stage.loop.start_timer(2.0, stage.cell, "ring")
-    stage.move_to(1.999)
-    assert (stage.log, timer.active) == ([], True)
-    stage.move_to(2.0)
-    assert (stage.log, timer.active) == ([(2.0, "ring")], False)
-    stage.move_to(100.0)
-    assert stage.messages == ["ring"]
-    assert stage.loop.timers.count == 0
 
 
 def test_a_delay_of_zero_comes_with_the_next_tick_never_inside_start_timer(stage: Stage) -> None:
@@ -74,35 +53,6 @@ def test_a_delay_of_zero_comes_with_the_next_tick_never_inside_start_timer(stage
     assert stage.log == []
     stage.loop.run_until_idle()
     assert stage.messages == ["now"]
-
-
-def test_a_tick_is_a_message_of_its_owner(stage: Stage) -> None:
-    owner = stage.loop.spawn(Stage.handle, stage)
-    owner.ref = "the owner"
-    senders: list[Any] = []
-    stage.on_tick = lambda _: senders.append(sender_in_hand(stage.loop))
-    stage.loop.start_timer(1.0, stage.cell, "ring", owner=owner)
-    stage.move_to(1.0)
-    assert senders == ["the owner"]
-
-
-@pytest.mark.parametrize("fixed_rate", [False, True])
-def test_a_periodic_timer_comes_after_its_delay_and_then_every_interval(stage: Stage, fixed_rate: bool) -> None:
-    timer = stage.loop.start_timer(0.5, stage.cell, "tick", interval=2.0, fixed_rate=fixed_rate)
-    for quarter in range(1, 32):
-        stage.move_to(quarter * 0.25)
-    assert stage.log == [(0.5, "tick"), (2.5, "tick"), (4.5, "tick"), (6.5, "tick")]
-    assert (timer.skipped, timer.active) == (0, True)
-
-
-def test_a_fixed_delay_starts_when_the_tick_was_handled(stage: Stage) -> None:
-    stage.on_tick = lambda _: stage.clock.step(stage.clock.now() + 3.0)
-    stage.loop.start_timer(1.0, stage.cell, "tick", interval=1.0)
-    stage.move_to(1.0)  # handled at 4.0
-    stage.move_to(4.75)
-    assert stage.log == [(1.0, "tick")]
-    stage.move_to(5.0)
-    assert stage.log == [(1.0, "tick"), (5.0, "tick")]
 
 
 @pytest.mark.parametrize("fixed_rate", [False, True])
@@ -153,70 +103,6 @@ def test_a_clock_that_jumps_brings_one_fixed_rate_tick_and_counts_the_others(sta
     assert (stage.log[-1], timer.skipped) == ((8.0, "tick"), 6)
 
 
-@pytest.mark.parametrize("fixed_rate", [False, True])
-def test_a_periodic_timer_goes_on_after_a_tick_whose_handler_raised(fixed_rate: bool) -> None:
-    class Lenient(Letters):
-        def failed(self, cell: Cell, message: object, cause: BaseException) -> None:
-            pass
-
-    clock = ManualClock()
-    loop = Loop(None, clock, Lenient())
-    cell = loop.spawn(lambda _, message: 1 // 0)
-    timer = loop.start_timer(1.0, cell, "tick", interval=1.0, fixed_rate=fixed_rate)
-    for second in (1.0, 2.0, 3.0):
-        clock.step(second)
-        loop.run_until_idle()
-    assert timer.active
-    assert count_loop(loop).failed == 3
-
-
-def test_a_tick_that_finds_the_mailbox_full_is_a_dead_letter_and_the_timer_goes_on(stage: Stage) -> None:
-    cell = stage.loop.spawn(Stage.handle, stage, MailboxConfig(capacity=1))
-    cell.hold()
-    cell.tell("in the way")
-    stage.loop.start_timer(1.0, cell, "tick", interval=1.0)
-    stage.move_to(1.0)
-    assert stage.letters.dead == ["tick"]
-    counts = count_loop(stage.loop)
-    assert (counts.dead_lettered, counts.rejected, counts.balanced) == (1, 0, True)
-    cell.release()
-    stage.loop.run_until_idle()
-    stage.move_to(2.0)
-    assert stage.messages == ["in the way", "tick"]
-
-
-@pytest.mark.parametrize("policy", [Overflow.DROP_OLD, Overflow.DROP_NEW])
-def test_a_periodic_timer_goes_on_after_a_tick_was_dropped(stage: Stage, policy: Overflow) -> None:
-    cell = stage.loop.spawn(Stage.handle, stage, MailboxConfig(capacity=1, overflow=policy))
-    cell.hold()
-    if policy is Overflow.DROP_NEW:
-        cell.tell("in the way")
-    timer = stage.loop.start_timer(1.0, cell, "tick", interval=1.0)
-    stage.move_to(1.0)
-    if policy is Overflow.DROP_OLD:
-        cell.tell("in the way")
-    assert stage.letters.dropped_messages == ["tick"]
-    cell.release()
-    stage.loop.run_until_idle()
-    assert stage.messages == ["in the way"]
-    assert timer.active
-    stage.move_to(2.0)
-    assert stage.messages == ["in the way", "tick"]
-    assert count_loop(stage.loop).balanced
-
-
-# Order
-def test_equal_deadlines_come_in_the_order_they_were_started(stage: Stage) -> None:
-    stage.loop.start_timer(5.0, stage.cell, "late")
-    for number in range(50):
-        stage.loop.start_timer(1.0, stage.cell, number)
-    stage.clock.step(0.5)
-    for number in range(50, 100):
-        stage.loop.start_timer(0.5, stage.cell, number)  # another delay, the same deadline
-    stage.move_to(5.0)
-    assert stage.messages == [*range(100), "late"]
-
-
 def test_equal_deadlines_keep_their_order_when_some_are_cancelled(stage: Stage) -> None:
     timers = [stage.loop.start_timer(1.0, stage.cell, number) for number in range(500)]
     for number, timer in enumerate(timers):
@@ -248,22 +134,6 @@ def test_a_shorter_delay_started_later_comes_first(stage: Stage) -> None:
     assert stage.messages == ["first", "at once", "between", "last"]
 
 
-# Limits and errors
-def test_one_timer_more_than_the_limit_is_an_error_and_a_cancelled_one_makes_room() -> None:
-    stage = Stage(Limits(max_timers=3))
-    timers = [stage.loop.start_timer(1.0, stage.cell, number) for number in range(3)]
-    with pytest.raises(TooManyTimers) as caught:
-        stage.loop.start_timer(1.0, stage.cell, "one too many", owner=stage.cell)
-    assert caught.value.limit == 3
-    timers[0].cancel()
-    stage.loop.start_timer(1.0, stage.cell, 3)
-    stage.move_to(1.0)
-    assert stage.messages == [1, 2, 3]
-    stage.loop.start_timer(1.0, stage.cell, 4)
-    stage.move_to(2.0)
-    assert stage.messages == [1, 2, 3, 4]
-
-
 def test_a_periodic_timer_keeps_its_place_at_the_limit() -> None:
     stage = Stage(Limits(max_timers=1))
     stage.loop.start_timer(1.0, stage.cell, "tick", interval=1.0)
@@ -272,15 +142,6 @@ def test_a_periodic_timer_keeps_its_place_at_the_limit() -> None:
         with pytest.raises(TooManyTimers):
             stage.loop.start_timer(1.0, stage.cell, "other")
     assert stage.messages == ["tick"] * 5
-
-
-@pytest.mark.parametrize("bad", [-1.0, -1e-9, math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("which", ["delay", "interval"])
-def test_a_delay_that_is_none_is_an_error_and_starts_nothing(stage: Stage, bad: float, which: str) -> None:
-    delay, interval = (bad, 1.0) if which == "delay" else (1.0, bad)
-    with pytest.raises(InvalidDelay, match=which):
-        stage.loop.start_timer(delay, stage.cell, "ring", interval=interval)
-    assert (stage.loop.timers.count, stage.loop.timers.next_deadline()) == (0, None)
 
 
 @pytest.mark.parametrize("delay", [1e18, 1e300, 1.7e308])
@@ -351,40 +212,6 @@ def test_a_scheduled_call_wakes_a_loop_that_sleeps(stage: Stage) -> None:
     assert woken == [True]
 
 
-# Cancelling
-def test_a_cancelled_timer_never_comes_and_says_once_that_it_was_cancelled(stage: Stage) -> None:
-    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
-    assert timer.cancel() is True
-    assert timer.cancel() is False
-    assert timer.active is False
-    stage.move_to(10.0)
-    assert stage.log == []
-    assert count_loop(stage.loop).sent == 0
-
-
-def test_cancel_after_the_last_tick_says_false(stage: Stage) -> None:
-    timer = stage.loop.start_timer(1.0, stage.cell, "ring")
-    stage.move_to(1.0)
-    assert timer.cancel() is False
-
-
-@pytest.mark.parametrize("interval", [0.0, 1.0])
-def test_a_tick_already_queued_is_not_delivered_once_cancelled_and_counts_as_dropped(
-    stage: Stage, interval: float
-) -> None:
-    stage.cell.hold()
-    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=interval)
-    stage.move_to(1.0)
-    assert stage.cell.queued() == 1
-    assert timer.cancel() is True
-    stage.cell.tell("after it")
-    stage.cell.release()
-    stage.move_to(5.0)
-    assert stage.messages == ["after it"]
-    counts = count_loop(stage.loop)
-    assert (counts.sent, counts.handled, counts.dropped, counts.balanced) == (2, 1, 1, True)
-
-
 def test_a_cancelled_tick_that_is_still_queued_when_its_target_ends_is_dropped_not_a_dead_letter(stage: Stage) -> None:
     stage.cell.hold()
     timer = stage.loop.start_timer(1.0, stage.cell, "ring")
@@ -393,15 +220,6 @@ def test_a_cancelled_tick_that_is_still_queued_when_its_target_ends_is_dropped_n
     stage.loop.retire(stage.cell)
     counts = count_loop(stage.loop)
     assert (counts.dropped, counts.dead_lettered, stage.letters.dead) == (1, 0, [])
-
-
-def test_a_handler_may_cancel_the_timer_whose_tick_it_handles(stage: Stage) -> None:
-    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
-    stage.on_tick = lambda _: timer.cancel()
-    stage.move_to(1.0)
-    stage.move_to(10.0)
-    assert (stage.messages, timer.active, stage.loop.timers.count) == (["ring"], False, 0)
-    assert count_loop(stage.loop).handled == 1
 
 
 def test_a_handler_may_cancel_a_tick_queued_right_behind_its_own(stage: Stage) -> None:
@@ -431,55 +249,6 @@ def test_mass_cancellation_leaves_nothing_behind(stage: Stage) -> None:
     timers.clear()
     gc.collect()
     assert sum(type(thing) is Timer for thing in gc.get_objects()) == alive_before
-
-
-# Owners
-def test_all_timers_of_an_owner_end_with_it(stage: Stage) -> None:
-    owner = stage.loop.spawn(Stage.handle, stage)
-    timers = [
-        stage.loop.start_timer(1.0 + number, stage.cell, number, number % 3, fixed_rate=number % 2 == 0, owner=owner)
-        for number in range(20)
-    ]
-    for timer in timers[5:8]:
-        timer.cancel()
-    spared = stage.loop.start_timer(3.0, stage.cell, "spared", owner=stage.cell)
-    stage.loop.retire(owner)
-    assert [timer.active for timer in timers] == [False] * 20
-    assert spared.active
-    assert stage.loop.timers.count == 1
-    stage.move_to(100.0)
-    assert stage.messages == ["spared"]
-
-
-def test_a_tick_queued_elsewhere_is_not_delivered_once_its_owner_ended(stage: Stage) -> None:
-    owner = stage.loop.spawn(Stage.handle, stage)
-    stage.cell.hold()
-    stage.loop.start_timer(1.0, stage.cell, "ring", owner=owner)
-    stage.move_to(1.0)
-    stage.loop.retire(owner)
-    stage.cell.release()
-    stage.loop.run_until_idle()
-    assert stage.log == []
-    assert count_loop(stage.loop).dropped == 1
-
-
-def test_a_timer_without_owner_whose_target_ended_becomes_one_dead_letter(stage: Stage) -> None:
-    timer = stage.loop.start_timer(1.0, stage.cell, "ring", interval=1.0)
-    stage.loop.retire(stage.cell)
-    stage.move_to(5.0)
-    stage.move_to(50.0)
-    assert stage.letters.dead == ["ring"]
-    assert (timer.active, stage.loop.timers.count, count_loop(stage.loop).balanced) == (False, 0, True)
-
-
-def test_no_tick_reaches_the_next_tenant_of_a_slot(stage: Stage) -> None:
-    heard: list[object] = []
-    stage.loop.start_timer(1.0, stage.cell, "owned", owner=stage.cell)
-    stage.loop.start_timer(1.0, stage.cell, "unowned")
-    stage.loop.retire(stage.cell)
-    stage.loop.spawn(lambda _, message: heard.append(message))
-    stage.move_to(2.0)
-    assert (heard, stage.log) == ([], [])
 
 
 def test_closing_the_loop_ends_every_timer_and_starts_no_other(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from greenroom.clock import ManualClock
 from greenroom.errors import InternalError, WrongLoop
 from greenroom.lanes import MailboxConfig, Overflow
 from greenroom.ledger import Ledger
-from tests.core.hosts import Recorder
+from tests.core.kit import Recorder
 
 
 class Raising(Receipt):
@@ -87,29 +87,27 @@ def test_what_a_host_raises_on_a_verdict_is_a_failure_of_the_handler() -> None:
     assert count_loop(loop) == Ledger(sent=2, handled=1, failed=1)
 
 
-def test_a_wake_up_that_comes_after_the_handler_was_abandoned_finds_nobody() -> None:
-    async def main() -> None:
-        loop = Loop()
-        poller = Poller(loop)
-        poller.attach()
-        gate = asyncio.get_running_loop().create_future()
+@pytest.mark.anyio
+async def test_a_wake_up_that_comes_after_the_handler_was_abandoned_finds_nobody() -> None:
+    loop = Loop()
+    poller = Poller(loop)
+    poller.attach()
+    gate = asyncio.get_running_loop().create_future()
 
-        async def wait(_: object, message: object) -> None:
-            await gate
+    async def wait(_: object, message: object) -> None:
+        await gate
 
-        cell = loop.spawn(wait)
-        cell.tell("m")
-        await poller.idle()
-        gate.set_result(None)  # the wake-up is on its way now
-        poller.detach()
-        loop.retire(cell)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        loop.run_until_idle()
-        assert count_loop(loop) == Ledger(sent=1, failed=1)
-        loop.close()
-
-    asyncio.run(main())
+    cell = loop.spawn(wait)
+    cell.tell("m")
+    await poller.idle()
+    gate.set_result(None)  # the wake-up is on its way now
+    poller.detach()
+    loop.retire(cell)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    loop.run_until_idle()
+    assert count_loop(loop) == Ledger(sent=1, failed=1)
+    loop.close()
 
 
 def test_the_largest_budget_outlives_strain() -> None:
@@ -239,20 +237,3 @@ def test_none_where_a_cell_is_wanted_is_an_error_not_a_crash(name: str) -> None:
         loop.start_timer(0.0, None, "m")
     with pytest.raises(TypeError):
         Cell()
-
-
-def test_attaching_where_no_asyncio_loop_runs_changes_nothing() -> None:
-    loop = Loop()
-    poller = Poller(loop)
-
-    def attach() -> None:
-        with pytest.raises(RuntimeError):
-            poller.attach()
-
-    thread = threading.Thread(target=attach)
-    thread.start()
-    thread.join(120)
-    heard: list[object] = []
-    loop.spawn(list.append, heard).tell("still ours")
-    loop.run_until_idle()
-    assert heard == ["still ours"]

@@ -14,7 +14,7 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.lanes import Lane
-from tests.core.mailboxes import LANES, bounded
+from tests.core.kit import LANES, bounded
 
 
 @pytest.fixture
