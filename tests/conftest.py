@@ -169,7 +169,7 @@ def without_gil() -> Generator[None]:
 def play(request: pytest.FixtureRequest) -> Play:
     """Runs `program(system)` on asyncio, on uvloop, with actors on other threads, and in simulations at many seeds.
 
-    `play(program, clock=ManualClock(), max_actors=5)`.
+    `play(program, clock=ManualClock(), max_actors=5)`. A test that is an `async def` runs there without a system.
     """
     if request.param == "uvloop":
         pytest.importorskip("uvloop")
@@ -300,4 +300,7 @@ def _play(play: Play, item: pytest.Function, /, **arguments: Any) -> None:
     if "clock" in arguments:
         arguments["clock"] = ManualClock()  # one for each run
         config = {**config, "clock": arguments["clock"]}
-    play(lambda system: item.obj(**{**arguments, "system": system}), **config)
+    if "system" in arguments:
+        play(lambda system: item.obj(**{**arguments, "system": system}), **config)
+    else:
+        play.bare(lambda: item.obj(**arguments))

@@ -227,55 +227,49 @@ def test_a_send_to_a_pod_that_makes_no_room_is_refused_in_time() -> None:  # K4
     assert assert_over(troupe).rejected == 1  # the one that was told so by an exception
 
 
-def test_asends_of_one_holder_all_go_on_when_there_is_room() -> None:  # K4
+@pytest.mark.anyio
+async def test_asends_of_one_holder_all_go_on_when_there_is_room() -> None:  # K4
     diary = Diary()
     hold = Hold()
     troupe = troupe_class(worker=Pod(doer(diary), expose=True, buffers=Buffers(data=1), bursts=Bursts(data=1))).new(
         kubelet=KubeletConfig(connect_timeout=PATIENCE)
     )
     worker = troupe.exposed().worker
-
-    async def main() -> None:
-        async with troupe:
-            await worker.asend(hold)
-            await asyncio.get_running_loop().run_in_executor(None, hold.wait)
-            sends = [asyncio.create_task(worker.asend(number)) for number in range(5)]
-            await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)  # of the others, all wait
-            hold.release()
-            assert await asyncio.gather(*sends, return_exceptions=True) == [None] * 5
-
-    asyncio.run(main())
+    async with troupe:
+        await worker.asend(hold)
+        await asyncio.get_running_loop().run_in_executor(None, hold.wait)
+        sends = [asyncio.create_task(worker.asend(number)) for number in range(5)]
+        await asyncio.wait(sends, return_when=asyncio.FIRST_COMPLETED)  # of the others, all wait
+        hold.release()
+        assert await asyncio.gather(*sends, return_exceptions=True) == [None] * 5
     assert sorted(diary.entries) == list(range(5))
     assert_over(troupe)
 
 
-def test_an_asend_that_is_cancelled_leaves_nothing_behind() -> None:  # K4
+@pytest.mark.anyio
+async def test_an_asend_that_is_cancelled_leaves_nothing_behind() -> None:  # K4
     diary = Diary()
     hold = Hold()
     troupe = troupe_class(worker=Pod(doer(diary), expose=True, buffers=Buffers(data=1), bursts=Bursts(data=1))).new(
         kubelet=FOREVER
     )
     worker = troupe.exposed().worker
-
-    async def main() -> None:
-        async with troupe:
-            await worker.asend(hold)
-            await asyncio.get_running_loop().run_in_executor(None, hold.wait)
-            sent = 0
-            while worker.try_send(sent):
-                sent += 1
-            task = asyncio.create_task(worker.asend("cancelled"))
-            for _ in range(10):
-                await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            hold.release()
-            await worker.asend("last")
-            await troupe.system.settle()
-            assert diary.entries == [*range(sent), "last"]
-
-    asyncio.run(main())
+    async with troupe:
+        await worker.asend(hold)
+        await asyncio.get_running_loop().run_in_executor(None, hold.wait)
+        sent = 0
+        while worker.try_send(sent):
+            sent += 1
+        task = asyncio.create_task(worker.asend("cancelled"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        hold.release()
+        await worker.asend("last")
+        await troupe.system.settle()
+        assert diary.entries == [*range(sent), "last"]
     assert_over(troupe)
 
 

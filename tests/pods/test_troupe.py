@@ -150,21 +150,18 @@ def test_plain_threads_may_send_while_play_ends() -> None:  # K4, K5
         assert len(told) == len(set(told)) == sum(sent)
 
 
-def test_an_asyncio_program_may_run_a_troupe_beside_its_own_work() -> None:  # K9
+@pytest.mark.anyio
+async def test_an_asyncio_program_may_run_a_troupe_beside_its_own_work() -> None:  # K9
     diary = Diary()
     troupe = troupe_class(
         worker=Pod(doer(diary), expose=True), window=Pod(doer(diary), thread=ThreadModel.MAIN, expose=True)
     ).new(kubelet=PATIENT)
-
-    async def main() -> None:
-        async with troupe:
-            for name in troupe.exposed():
-                await getattr(troupe.exposed(), name).asend(name)
-            await troupe.system.settle()
-            with pytest.raises(WaitsForItself, match="async with"):
-                troupe.play()
-
-    asyncio.run(main())
+    async with troupe:
+        for name in troupe.exposed():
+            await getattr(troupe.exposed(), name).asend(name)
+        await troupe.system.settle()
+        with pytest.raises(WaitsForItself, match="async with"):
+            troupe.play()
     assert sorted(diary.entries) == ["window", "worker"]
     assert_over(troupe)
 

@@ -163,25 +163,6 @@ async def test_a_probe_is_told_of_the_end_of_what_it_watches(
     await probe.expect_no()
 
 
-async def test_a_probe_is_told_at_once_of_the_end_of_a_dead_actor(system: ActorSystem) -> None:  # case 13
-    probe = TestProbe(system)
-    ref = system.spawn(echo)
-    ref.stop()
-    await ref.terminated()
-    await probe.watch(ref)
-    assert (await probe.expect_terminated(ref)).ref == ref
-
-
-async def test_a_probe_that_watches_twice_is_told_once(system: ActorSystem) -> None:  # case 14
-    probe = TestProbe(system)
-    ref = system.spawn(echo)
-    await probe.watch(ref)
-    await probe.watch(ref)
-    ref.stop()
-    await probe.expect_terminated(ref)
-    await probe.expect_no()
-
-
 async def test_a_probe_says_when_another_than_the_expected_ended(system: ActorSystem) -> None:
     probe = TestProbe(system)
     first, second = system.spawn(echo, name="first"), system.spawn(echo, name="second")
@@ -193,21 +174,6 @@ async def test_a_probe_says_when_another_than_the_expected_ended(system: ActorSy
     probe.ref.tell("no notice")
     with pytest.raises(AssertionError, match="no notice"):
         await probe.expect_terminated(first)
-
-
-async def test_what_was_sent_before_the_end_comes_before_the_notice_of_it(system: ActorSystem) -> None:
-    probe = TestProbe(system)
-
-    class Last(Actor[Any, Any]):
-        def receive(self, message: Any) -> None:
-            probe.ref.tell("last words")
-            raise ValueError(message)
-
-    ref = system.spawn(Last)
-    await probe.watch(ref)
-    ref.tell("die")
-    await probe.expect("last words")
-    await probe.expect_terminated(ref)
 
 
 # -- with the rest of the kit
@@ -444,9 +410,7 @@ async def test_a_probe_can_be_told_by_a_function_what_to_expect(system: ActorSys
     for number in (5, 6, 7):
         probe.ref.tell(number)
     assert await probe.expect(lambda number: number == 5) == 5
-    with pytest.raises(
-        AssertionError, match=r"expected what <lambda> \(test_probe_expecting\.py:\d+\) is true of and got 6"
-    ):
+    with pytest.raises(AssertionError, match=r"expected what <lambda> \(test_probe\.py:\d+\) is true of and got 6"):
         await probe.expect(lambda number: number > 6)
     with pytest.raises(AttributeError) as caught:
         await probe.expect(lambda number: number.amount > 6)
@@ -501,9 +465,7 @@ async def test_a_probe_can_fish_for_a_message(system: ActorSystem) -> None:
         probe.ref.tell(number)
     assert await probe.fish(lambda number: number > 6) == 7
     assert await probe.receive() == 8
-    with pytest.raises(
-        AssertionError, match=r"fished for what <lambda> \(test_probe_expecting\.py:\d+\) is true of.*let 1 go"
-    ):
+    with pytest.raises(AssertionError, match=r"fished for what <lambda> \(test_probe\.py:\d+\) is true of.*let 1 go"):
         await probe.fish(lambda number: number > 100, timeout=0.01)
     assert probe.messages == []
     probe.ref.tell(1)
@@ -717,18 +679,16 @@ async def test_nobody_can_tell_that_nothing_comes_for_longer_than_the_window_las
         await probe.expect_no(within=0.01)
 
 
-def test_a_thread_that_is_held_up_does_not_take_that_for_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        aio = asyncio.get_running_loop()
-        time, looks = aio.time, count()
-        async with ActorSystem() as system:
-            probe = TestProbe(system)
-            monkeypatch.setattr(aio, "time", lambda: time() + 0.01 * next(looks))  # a while passes between two looks
-            await probe.expect_no()
-            await probe.expect_no(within=0.001)
-            monkeypatch.undo()
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_a_thread_that_is_held_up_does_not_take_that_for_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    aio = asyncio.get_running_loop()
+    time, looks = aio.time, count()
+    async with ActorSystem() as system:
+        probe = TestProbe(system)
+        monkeypatch.setattr(aio, "time", lambda: time() + 0.01 * next(looks))  # a while passes between two looks
+        await probe.expect_no()
+        await probe.expect_no(within=0.001)
+        monkeypatch.undo()
 
 
 async def test_a_window_is_over_when_it_is_left(system: ActorSystem) -> None:
@@ -810,15 +770,12 @@ async def test_a_probe_is_not_waited_for_when_its_system_has_stopped(system: Act
     await probe.expect_no(within=TOO_LONG)
 
 
-def test_a_probe_is_not_waited_for_when_its_system_never_ran(play: Play) -> None:
-    async def main() -> None:
-        system = ActorSystem()
-        probe = TestProbe(system)
-        await system.shutdown()
-        with pytest.raises(AssertionError, match="has ended"):
-            await probe.receive(TOO_LONG)
-
-    play.bare(main)
+async def test_a_probe_is_not_waited_for_when_its_system_never_ran(play: Play) -> None:
+    system = ActorSystem()
+    probe = TestProbe(system)
+    await system.shutdown()
+    with pytest.raises(AssertionError, match="has ended"):
+        await probe.receive(TOO_LONG)
 
 
 async def test_what_came_before_a_probes_end_can_be_read_after_it(system: ActorSystem) -> None:
@@ -991,7 +948,7 @@ def test_a_function_that_raises_says_about_which_message() -> None:
     with pytest.raises(TypeError) as caught:
         matches(lambda message: message > 5, "tea")
     assert caught.value.__notes__ == [
-        f"raised by <lambda> (test_matching.py:{matches_line()}), which the test asked about the message 'tea'"
+        f"raised by <lambda> (test_probe.py:{matches_line()}), which the test asked about the message 'tea'"
     ]
 
 
@@ -1031,7 +988,7 @@ def test_errors_show_messages_in_moderation() -> None:
 def test_what_is_wanted_is_said_in_words() -> None:
     assert in_words((1, 2)) == "(1, 2)"
     assert in_words(int) == "<class 'int'>"
-    assert in_words(handler).startswith("what handler (test_matching.py:")
+    assert in_words(handler).startswith("what handler (test_probe.py:")
     assert in_words([1].__contains__) == "what __contains__ is true of"
     assert listed(["a", int]) == "'a', <class 'int'>"
 
@@ -1040,32 +997,28 @@ def later() -> float:
     return asyncio.get_running_loop().time() + 20.0
 
 
-def test_what_came_since_the_last_look_is_not_waited_for() -> None:
-    async def main() -> None:
-        inbox = Inbox()
-        seen = inbox.arrivals
-        inbox.put(Envelope("a"))
-        assert await inbox.wait_for_arrival(later(), seen)
-        seen = inbox.arrivals
-        inbox.end(NORMAL)
-        assert await inbox.wait_for_arrival(later(), seen)
-        assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), inbox.arrivals)
-        assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), 0)  # in time is what counts
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_what_came_since_the_last_look_is_not_waited_for() -> None:
+    inbox = Inbox()
+    seen = inbox.arrivals
+    inbox.put(Envelope("a"))
+    assert await inbox.wait_for_arrival(later(), seen)
+    seen = inbox.arrivals
+    inbox.end(NORMAL)
+    assert await inbox.wait_for_arrival(later(), seen)
+    assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), inbox.arrivals)
+    assert not await inbox.wait_for_arrival(asyncio.get_running_loop().time(), 0)  # in time is what counts
 
 
-def test_another_thread_ends_a_wait() -> None:
-    async def main() -> None:
-        inbox = Inbox()
-        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
-        await asyncio.sleep(0)
-        await asyncio.to_thread(inbox.put, Envelope("a"))
-        assert await waiting
-        assert inbox.take() == Envelope("a")
-        assert inbox.take() is None
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_another_thread_ends_a_wait() -> None:
+    inbox = Inbox()
+    waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(inbox.put, Envelope("a"))
+    assert await waiting
+    assert inbox.take() == Envelope("a")
+    assert inbox.take() is None
 
 
 def test_what_comes_while_the_ignored_is_sifted_out_is_kept() -> None:
@@ -1083,29 +1036,25 @@ def test_what_comes_while_the_ignored_is_sifted_out_is_kept() -> None:
     assert [envelope.message for envelope in inbox.unread()] == [2, "meanwhile"]
 
 
-def test_nobody_is_told_who_no_longer_waits() -> None:
-    async def main() -> None:
-        inbox = Inbox()
-        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert inbox._waiters == []
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_nobody_is_told_who_no_longer_waits() -> None:
+    inbox = Inbox()
+    waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert inbox._waiters == []
 
 
-def test_a_loop_that_is_closed_is_no_trouble() -> None:
+@pytest.mark.anyio
+async def test_a_loop_that_is_closed_is_no_trouble() -> None:
     inbox = Inbox()
 
-    async def main() -> None:
-        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
-        await asyncio.sleep(0)
-        waiters.extend(inbox._waiters)
-        waiting.cancel()
-
     waiters: list[Any] = []
-    asyncio.run(main())
+    waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
+    await asyncio.sleep(0)
+    waiters.extend(inbox._waiters)
+    waiting.cancel()
     inbox._waiters = waiters  # as if it had been on its way out
     asyncio.run(asyncio.to_thread(inbox.put, Envelope("a")))
     assert inbox.take() == Envelope("a")

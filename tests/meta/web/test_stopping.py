@@ -147,29 +147,26 @@ async def test_a_server_that_is_killed_breaks_off(system: ActorSystem) -> None: 
         await connect(stage)
 
 
-def test_a_system_that_ends_answers_or_refuses_what_it_is_asked(play: Play) -> None:  # E10
-    async def main() -> None:
-        from greenroom import SystemConfig
+async def test_a_system_that_ends_answers_or_refuses_what_it_is_asked(play: Play) -> None:  # E10
+    from greenroom import SystemConfig
 
-        entered = asyncio.Event()
+    entered = asyncio.Event()
 
-        async def slow(asked: HttpRequest) -> str:
-            entered.set()
-            await asyncio.sleep(0)
-            return "done"
+    async def slow(asked: HttpRequest) -> str:
+        entered.set()
+        await asyncio.sleep(0)
+        return "done"
 
-        system = ActorSystem("ending", config=SystemConfig())
-        async with system:
-            stage = await serve(system, {"/": system.spawn(AsyncAnswer, slow)})
-            peer = await connect(stage)
-            await peer.send(request())
-            await entered.wait()
-        with peer:
-            said = await peer.cut_off()
-            assert said == b"" or b" 200 " in said or b" 503 " in said
-        assert system.actors() == []
-
-    play.bare(main)
+    system = ActorSystem("ending", config=SystemConfig())
+    async with system:
+        stage = await serve(system, {"/": system.spawn(AsyncAnswer, slow)})
+        peer = await connect(stage)
+        await peer.send(request())
+        await entered.wait()
+    with peer:
+        said = await peer.cut_off()
+        assert said == b"" or b" 200 " in said or b" 503 " in said
+    assert system.actors() == []
 
 
 async def test_sockets_are_told_that_the_server_goes_away(system: ActorSystem) -> None:  # E10

@@ -212,7 +212,7 @@ async def test_a_bad_answer_is_told(system: ActorSystem, answer: bytes) -> None:
             pass
         watcher = asyncio.ensure_future(client.alias.terminated())
         await watcher
-        closed = await client.probe.expect(Closed, timeout=5.0)
+        closed = await client.probe.expect(Closed)
         assert (closed.reason, closed.error is None) == ("connect failed", False)
 
 

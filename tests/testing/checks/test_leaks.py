@@ -65,18 +65,15 @@ class Held:
 # -- what is no leak
 
 
-def test_a_test_that_cleans_up_passes(play: Play) -> None:
-    async def main() -> None:
-        async with detect_leaks():
-            async with ActorSystem() as system:
-                probe = TestProbe(system)
-                system.spawn(note).tell("x")
-                task = asyncio.create_task(probe.receive())
-                probe.ref.tell("y")
-                assert await task == "y"
-            await asyncio.to_thread(Held("short").end)  # on a thread of asyncio's own pool, which stays
-
-    play.bare(main)
+async def test_a_test_that_cleans_up_passes(play: Play) -> None:
+    async with detect_leaks():
+        async with ActorSystem() as system:
+            probe = TestProbe(system)
+            system.spawn(note).tell("x")
+            task = asyncio.create_task(probe.receive())
+            probe.ref.tell("y")
+            assert await task == "y"
+        await asyncio.to_thread(Held("short").end)  # on a thread of asyncio's own pool, which stays
 
 
 def test_a_test_without_asyncio_that_cleans_up_passes() -> None:
@@ -87,36 +84,29 @@ def test_a_test_without_asyncio_that_cleans_up_passes() -> None:
         asyncio.run(asyncio.sleep(0))
 
 
-def test_what_was_there_before_is_no_leak(play: Play) -> None:
-    async def main() -> None:
-        held = Held("old")
-        task = asyncio.create_task(asyncio.Event().wait())
-        ends = socket.socketpair()
-        async with ActorSystem() as system:
-            system.spawn(note)
-            async with detect_leaks(patience=0.0):
-                pass
-            with detect_leaks(patience=0.0):
-                pass
-        for end in ends:
-            end.close()
-        held.end()
-        task.cancel()
-
-    play.bare(main)
-
-
-def test_a_system_that_has_stopped_or_was_never_used_is_no_leak(play: Play) -> None:
-    kept: list[ActorSystem] = []
-
-    async def main() -> None:
+async def test_what_was_there_before_is_no_leak(play: Play) -> None:
+    held = Held("old")
+    task = asyncio.create_task(asyncio.Event().wait())
+    ends = socket.socketpair()
+    async with ActorSystem() as system:
+        system.spawn(note)
         async with detect_leaks(patience=0.0):
-            kept.append(ActorSystem())
-            async with ActorSystem() as system:
-                kept.append(system)
-                system.spawn(note)
+            pass
+        with detect_leaks(patience=0.0):
+            pass
+    for end in ends:
+        end.close()
+    held.end()
+    task.cancel()
 
-    play.bare(main)
+
+async def test_a_system_that_has_stopped_or_was_never_used_is_no_leak(play: Play) -> None:
+    kept: list[ActorSystem] = []
+    async with detect_leaks(patience=0.0):
+        kept.append(ActorSystem())
+        async with ActorSystem() as system:
+            kept.append(system)
+            system.spawn(note)
 
 
 def test_garbage_is_no_leak() -> None:
@@ -140,27 +130,24 @@ def test_garbage_is_no_leak() -> None:
 # -- what is
 
 
-def test_a_system_that_runs_on_is_a_leak_and_so_are_its_actors(play: Play) -> None:
-    async def main() -> None:
-        system = ActorSystem("demo")
+async def test_a_system_that_runs_on_is_a_leak_and_so_are_its_actors(play: Play) -> None:
+    system = ActorSystem("demo")
 
-        async def body() -> None:
-            await system.__aenter__()
-            system.spawn(note, name="worker")
+    async def body() -> None:
+        await system.__aenter__()
+        system.spawn(note, name="worker")
 
-        found = await leaks_of(body)
-        assert kinds_and_names(found) == [("system", "demo"), ("actor", "/worker")]
-        assert str(found).splitlines() == [
-            "2 things outlive the test:",
-            "  system demo, which is running",
-            "    leave the system's `async with` or `with`, or await `system.shutdown()`",
-            "  actor /worker of the system demo, which is running",
-            "    stop the actor and await `ref.terminated()`",
-            "What is meant to stay is allowed by detect_leaks(ignore=[...]), a name or a pattern of it.",
-        ]
-        await system.shutdown()
-
-    play.bare(main)
+    found = await leaks_of(body)
+    assert kinds_and_names(found) == [("system", "demo"), ("actor", "/worker")]
+    assert str(found).splitlines() == [
+        "2 things outlive the test:",
+        "  system demo, which is running",
+        "    leave the system's `async with` or `with`, or await `system.shutdown()`",
+        "  actor /worker of the system demo, which is running",
+        "    stop the actor and await `ref.terminated()`",
+        "What is meant to stay is allowed by detect_leaks(ignore=[...]), a name or a pattern of it.",
+    ]
+    await system.shutdown()
 
 
 async def test_an_actor_that_is_left_in_a_system_of_before_is_a_leak(system: ActorSystem) -> None:
@@ -195,17 +182,14 @@ async def test_an_actor_that_is_about_to_end_has_time_to(system: ActorSystem) ->
         system.spawn(note).stop()
 
 
-def test_the_actors_of_a_system_that_was_never_started_are_a_leak(play: Play) -> None:
-    async def main() -> None:
-        system = ActorSystem("idle")
+async def test_the_actors_of_a_system_that_was_never_started_are_a_leak(play: Play) -> None:
+    system = ActorSystem("idle")
 
-        async def body() -> None:
-            system.spawn(note, name="worker")
+    async def body() -> None:
+        system.spawn(note, name="worker")
 
-        assert "actor /worker of the system idle, which is not started" in str(await leaks_of(body))
-        await system.shutdown()
-
-    play.bare(main)
+    assert "actor /worker of the system idle, which is not started" in str(await leaks_of(body))
+    await system.shutdown()
 
 
 def test_a_system_on_a_thread_of_its_own_is_found_even_if_it_is_stuck() -> None:
@@ -232,33 +216,27 @@ async def tick() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_task_that_is_left_is_a_leak(play: Play) -> None:
-    async def main() -> None:
-        tasks = []
+async def test_a_task_that_is_left_is_a_leak(play: Play) -> None:
+    tasks = []
 
-        async def body() -> None:
-            tasks.append(asyncio.create_task(tick(), name="forgotten"))
+    async def body() -> None:
+        tasks.append(asyncio.create_task(tick(), name="forgotten"))
 
-        found = await leaks_of(body)
-        assert kinds_and_names(found) == [("task", "forgotten")]
-        assert re.search(r"task forgotten, in tick\(\) at .*test_leaks\.py:\d+", str(found))
-        assert "async with detect_leaks" not in str(found)
-        tasks[0].cancel()
-
-    play.bare(main)
+    found = await leaks_of(body)
+    assert kinds_and_names(found) == [("task", "forgotten")]
+    assert re.search(r"task forgotten, in tick\(\) at .*test_leaks\.py:\d+", str(found))
+    assert "async with detect_leaks" not in str(found)
+    tasks[0].cancel()
 
 
-def test_a_task_that_is_about_to_end_has_time_to_in_an_async_with_only(play: Play) -> None:
-    async def main() -> None:
-        async with detect_leaks():
-            asyncio.create_task(tick()).cancel()
-        with (
-            pytest.raises(LeaksFound, match="have a chance to end in `async with detect_leaks"),
-            detect_leaks(patience=0.0),
-        ):
-            asyncio.create_task(tick()).cancel()
-
-    play.bare(main)
+async def test_a_task_that_is_about_to_end_has_time_to_in_an_async_with_only(play: Play) -> None:
+    async with detect_leaks():
+        asyncio.create_task(tick()).cancel()
+    with (
+        pytest.raises(LeaksFound, match="have a chance to end in `async with detect_leaks"),
+        detect_leaks(patience=0.0),
+    ):
+        asyncio.create_task(tick()).cancel()
 
 
 def test_a_thread_that_is_left_is_a_leak() -> None:
@@ -276,49 +254,39 @@ def test_a_thread_of_asyncios_pool_is_a_leak_when_its_loop_is_gone() -> None:
     held[0].end()
 
 
-def test_a_thread_that_is_about_to_end_has_time_to(play: Play) -> None:
+async def test_a_thread_that_is_about_to_end_has_time_to(play: Play) -> None:
     with detect_leaks():
         Held("ending").let_go.set()
-
-    async def main() -> None:
-        async with detect_leaks():
-            Held("ending").let_go.set()
-
-    play.bare(main)
+    async with detect_leaks():
+        Held("ending").let_go.set()
 
 
-def test_the_threads_of_a_pool_of_ones_own_are_a_leak(play: Play) -> None:
-    async def main() -> None:
-        pool = ThreadPoolExecutor(1, thread_name_prefix="mine")
+async def test_the_threads_of_a_pool_of_ones_own_are_a_leak(play: Play) -> None:
+    pool = ThreadPoolExecutor(1, thread_name_prefix="mine")
 
-        async def body() -> None:
-            await asyncio.get_running_loop().run_in_executor(pool, int)
+    async def body() -> None:
+        await asyncio.get_running_loop().run_in_executor(pool, int)
 
-        assert kinds_and_names(await leaks_of(body)) == [("thread", "mine_0")]
-        pool.shutdown()
-
-    play.bare(main)
+    assert kinds_and_names(await leaks_of(body)) == [("thread", "mine_0")]
+    pool.shutdown()
 
 
 @needs_proc
-def test_what_is_left_open_is_a_leak(play: Play, tmp_path: Path) -> None:
-    async def main() -> None:
-        left: list[Any] = []
+async def test_what_is_left_open_is_a_leak(play: Play, tmp_path: Path) -> None:
+    left: list[Any] = []
 
-        async def body() -> None:
-            left.append((tmp_path / "notes").open("w"))
-            left.extend(socket.socketpair())
-            os.close(os.open("/dev/null", os.O_RDONLY))
+    async def body() -> None:
+        left.append((tmp_path / "notes").open("w"))
+        left.extend(socket.socketpair())
+        os.close(os.open("/dev/null", os.O_RDONLY))
 
-        found = kinds_and_names(await leaks_of(body))
-        assert {kind for kind, _ in found} == {"fd"}
-        names = sorted(name for _, name in found)
-        assert names[0] == str(tmp_path / "notes")
-        assert [name.startswith("socket:[") for name in names[1:]] == [True, True]
-        for one in left:
-            one.close()
-
-    play.bare(main)
+    found = kinds_and_names(await leaks_of(body))
+    assert {kind for kind, _ in found} == {"fd"}
+    names = sorted(name for _, name in found)
+    assert names[0] == str(tmp_path / "notes")
+    assert [name.startswith("socket:[") for name in names[1:]] == [True, True]
+    for one in left:
+        one.close()
 
 
 def test_where_the_machine_does_not_tell_open_files_are_left_out(
@@ -357,22 +325,19 @@ def test_what_is_meant_to_stay_can_be_named(play: Play, ignore: Any) -> None:
         (["DEMO"], ["demo", "/worker", "/worker/child"]),
     ],
 )
-def test_systems_and_actors_are_named_by_name_and_path(play: Play, ignore: list[str], left: list[str]) -> None:
-    async def main() -> None:
-        system = ActorSystem("demo")
+async def test_systems_and_actors_are_named_by_name_and_path(play: Play, ignore: list[str], left: list[str]) -> None:
+    system = ActorSystem("demo")
 
-        async def body() -> None:
-            await system.__aenter__()
-            worker = system.spawn(note, name="worker")
-            system.spawn(note, name="child", parent=worker)
+    async def body() -> None:
+        await system.__aenter__()
+        worker = system.spawn(note, name="worker")
+        system.spawn(note, name="child", parent=worker)
 
-        if left:
-            assert [leak.name for leak in (await leaks_of(body, ignore=ignore)).leaks] == left
-        else:
-            await checked(body, ignore=ignore)
-        await system.shutdown()
-
-    play.bare(main)
+    if left:
+        assert [leak.name for leak in (await leaks_of(body, ignore=ignore)).leaks] == left
+    else:
+        await checked(body, ignore=ignore)
+    await system.shutdown()
 
 
 @pytest.mark.parametrize("kind", ["actors", "tasks", "threads", pytest.param("fds", marks=needs_proc)])
@@ -393,28 +358,25 @@ async def test_each_kind_can_be_left_out(system: ActorSystem, kind: str, tmp_pat
         file.close()
 
 
-def test_what_the_test_itself_raises_passes(play: Play) -> None:
-    async def main() -> None:
-        held = []
-        error = KeyError("mine")
+async def test_what_the_test_itself_raises_passes(play: Play) -> None:
+    held = []
+    error = KeyError("mine")
 
-        async def body() -> None:
-            held.append(Held("forgotten"))
-            raise error
+    async def body() -> None:
+        held.append(Held("forgotten"))
+        raise error
 
-        async def in_plain_with() -> None:
-            with detect_leaks(patience=0.0):
-                await body()
+    async def in_plain_with() -> None:
+        with detect_leaks(patience=0.0):
+            await body()
 
-        for attempt in (lambda: checked(body), in_plain_with):
-            with pytest.raises(KeyError) as caught:
-                await attempt()
-            assert caught.value is error
-            assert error.__context__ is None
-        for one in held:
-            one.end()
-
-    play.bare(main)
+    for attempt in (lambda: checked(body), in_plain_with):
+        with pytest.raises(KeyError) as caught:
+            await attempt()
+        assert caught.value is error
+        assert error.__context__ is None
+    for one in held:
+        one.end()
 
 
 async def test_of_many_leaks_not_all_are_told(system: ActorSystem) -> None:
@@ -494,52 +456,45 @@ def run_elsewhere(code: str) -> str:
 
 
 @pytest.mark.real
-def test_an_idle_thread_of_the_running_loops_pool_is_no_leak(play: Play) -> None:
-    async def main() -> None:
-        for _ in range(2):
-            async with detect_leaks():
-                await asyncio.to_thread(int)
-                await asyncio.gather(*(asyncio.to_thread(int) for _ in range(5)))
-
-    play.bare(main)
-
-
-@pytest.mark.real
-def test_a_pool_that_the_loop_was_given_is_its_own(play: Play) -> None:
-    async def main() -> None:
+async def test_an_idle_thread_of_the_running_loops_pool_is_no_leak(play: Play) -> None:
+    for _ in range(2):
         async with detect_leaks():
-            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="mine"))
             await asyncio.to_thread(int)
-
-    play.bare(main)
+            await asyncio.gather(*(asyncio.to_thread(int) for _ in range(5)))
 
 
 @pytest.mark.real
-def test_a_thread_of_the_running_loops_pool_that_is_at_work_is_a_leak(play: Play, let_go: threading.Event) -> None:
-    async def main() -> None:
-        entered = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        let_go.clear()
+async def test_a_pool_that_the_loop_was_given_is_its_own(play: Play) -> None:
+    async with detect_leaks():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="mine"))
+        await asyncio.to_thread(int)
 
-        def hold() -> None:
-            loop.call_soon_threadsafe(entered.set)
-            let_go.wait(PATIENCE)
 
-        async def body() -> None:
-            loop.run_in_executor(None, hold)
-            await entered.wait()
+@pytest.mark.real
+async def test_a_thread_of_the_running_loops_pool_that_is_at_work_is_a_leak(
+    play: Play, let_go: threading.Event
+) -> None:
+    entered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    let_go.clear()
 
-        (leak,) = await found_inside(body)
-        assert leak.kind == "thread"
-        assert str(leak).endswith("_0, of the running loop's pool, which is at work")
-        let_go.set()
+    def hold() -> None:
+        loop.call_soon_threadsafe(entered.set)
+        let_go.wait(PATIENCE)
 
-    play.bare(main)
+    async def body() -> None:
+        loop.run_in_executor(None, hold)
+        await entered.wait()
+
+    (leak,) = await found_inside(body)
+    assert leak.kind == "thread"
+    assert str(leak).endswith("_0, of the running loop's pool, which is at work")
+    let_go.set()
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["asyncio_0", "uvloop_bridge"])
-def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, let_go: threading.Event) -> None:
+async def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, let_go: threading.Event) -> None:
     threads: list[threading.Thread] = []
 
     def start(ctx: Context, message: Any) -> None:
@@ -551,31 +506,25 @@ def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, let_go: thr
             system.spawn(start).tell("go")
             await system.settle()
 
-    async def main() -> None:
-        (leak,) = await found_inside(body)
-        assert (leak.kind, leak.name) == ("thread", name)
-
-    play.bare(main)
+    (leak,) = await found_inside(body)
+    assert (leak.kind, leak.name) == ("thread", name)
     let_go.set()
     for thread in threads:
         thread.join()
 
 
 @pytest.mark.real
-def test_an_idle_thread_of_another_loops_pool_is_a_leak(play: Play) -> None:
-    async def main() -> None:
-        other = play.loop_factory()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="asyncio")
-        other.set_default_executor(pool)
+async def test_an_idle_thread_of_another_loops_pool_is_a_leak(play: Play) -> None:
+    other = play.loop_factory()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="asyncio")
+    other.set_default_executor(pool)
 
-        async def body() -> None:
-            pool.submit(int).result(PATIENCE)
+    async def body() -> None:
+        pool.submit(int).result(PATIENCE)
 
-        assert [leak.name for leak in await found_inside(body)] == ["asyncio_0"]
-        pool.shutdown()
-        other.close()
-
-    play.bare(main)
+    assert [leak.name for leak in await found_inside(body)] == ["asyncio_0"]
+    pool.shutdown()
+    other.close()
 
 
 def test_a_thread_that_threading_does_not_know_is_a_leak() -> None:

@@ -27,41 +27,37 @@ class Cooked:
         return self.books
 
 
-def test_it_returns_the_ledger_it_has_checked() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            busy, idle = system.spawn(note), system.spawn(note)
-            for number in range(3):
-                busy.tell(number)
-            await system.settle()
-            assert assert_ledger_balanced(system) == Ledger(sent=3, handled=3)
-            assert assert_ledger_balanced(system, busy) == Ledger(sent=3, handled=3)
-            assert assert_ledger_balanced(system, idle) == Ledger()
-        assert assert_ledger_balanced(system).handled == 3
-        assert assert_ledger_balanced(system, busy).handled == 3
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_it_returns_the_ledger_it_has_checked() -> None:
+    async with ActorSystem() as system:
+        busy, idle = system.spawn(note), system.spawn(note)
+        for number in range(3):
+            busy.tell(number)
+        await system.settle()
+        assert assert_ledger_balanced(system) == Ledger(sent=3, handled=3)
+        assert assert_ledger_balanced(system, busy) == Ledger(sent=3, handled=3)
+        assert assert_ledger_balanced(system, idle) == Ledger()
+    assert assert_ledger_balanced(system).handled == 3
+    assert assert_ledger_balanced(system, busy).handled == 3
 
 
-def test_what_is_still_queued_or_in_hand_is_not_missing() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            gate = asyncio.Event()
-            entered = asyncio.Event()
+@pytest.mark.anyio
+async def test_what_is_still_queued_or_in_hand_is_not_missing() -> None:
+    async with ActorSystem() as system:
+        gate = asyncio.Event()
+        entered = asyncio.Event()
 
-            async def held(ctx: Context, message: Any) -> None:
-                entered.set()
-                await gate.wait()
+        async def held(ctx: Context, message: Any) -> None:
+            entered.set()
+            await gate.wait()
 
-            ref = system.spawn(held)
-            ref.tell("a")
-            ref.tell("b")
-            assert assert_ledger_balanced(system).queued == 2
-            await entered.wait()
-            assert assert_ledger_balanced(system) == Ledger(sent=2, queued=1, in_hand=1)
-            gate.set()
-
-    asyncio.run(main())
+        ref = system.spawn(held)
+        ref.tell("a")
+        ref.tell("b")
+        assert assert_ledger_balanced(system).queued == 2
+        await entered.wait()
+        assert assert_ledger_balanced(system) == Ledger(sent=2, queued=1, in_hand=1)
+        gate.set()
 
 
 @pytest.mark.parametrize(

@@ -509,17 +509,15 @@ def test_it_is_as_simple_without_other_processes() -> None:
     assert alone.trace.digest == apart.trace.digest
 
 
-def test_it_works_while_a_loop_runs_in_this_thread() -> None:
-    async def main() -> None:
-        async with ActorSystem("real") as system:
-            log: list[str] = []
-            real = system.spawn(Note, log)
-            shortest = find(b_after_a).shortest
-            assert len(shortest.script) == 1
-            await real.ask("goes on")
-            assert log == ["goes on"]
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_it_works_while_a_loop_runs_in_this_thread() -> None:
+    async with ActorSystem("real") as system:
+        log: list[str] = []
+        real = system.spawn(Note, log)
+        shortest = find(b_after_a).shortest
+        assert len(shortest.script) == 1
+        await real.ask("goes on")
+        assert log == ["goes on"]
 
 
 def test_a_terminal_is_shown_how_far_it_is_and_is_left_clean() -> None:

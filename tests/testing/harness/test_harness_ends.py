@@ -454,13 +454,11 @@ def test_a_system_of_the_actors_own_is_left_alone() -> None:
         assert harness.effects == []
 
 
-def test_a_harness_can_be_used_where_asyncio_runs() -> None:
-    async def main() -> None:
-        with ActorHarness(Behaviors.receive(lambda ctx, message: message + 1)) as harness:
-            assert harness.ask(1) == 2
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_a_harness_can_be_used_where_asyncio_runs() -> None:
+    with ActorHarness(Behaviors.receive(lambda ctx, message: message + 1)) as harness:
+        assert harness.ask(1) == 2
+    await asyncio.sleep(0)
 
 
 def test_nobody_is_kept_alive_by_a_closed_harness() -> None:

@@ -465,15 +465,13 @@ def test_whoever_reaches_for_a_real_system_is_refused(
 
 
 @every_way
-def test_so_is_who_reaches_for_one_on_the_same_thread(reach: Reach) -> None:
-    async def main() -> None:
-        async with ActorSystem("other") as other:
-            echo = other.spawn(Echo, name="echo")
-            Simulation().run(reaching(reach, echo))
-            assert await echo.ask("still there?") == "still there?"
-            assert other.ledger().sent == 1
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_so_is_who_reaches_for_one_on_the_same_thread(reach: Reach) -> None:
+    async with ActorSystem("other") as other:
+        echo = other.spawn(Echo, name="echo")
+        Simulation().run(reaching(reach, echo))
+        assert await echo.ask("still there?") == "still there?"
+        assert other.ledger().sent == 1
 
 
 def test_nothing_is_spawned_in_a_real_system_either(other: ActorSystem) -> None:
