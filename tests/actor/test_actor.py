@@ -21,55 +21,11 @@ from greenroom import (
     PreStart,
     PreStop,
     Signal,
-    State,
     Terminated,
 )
 from greenroom.errors import NotAwaited
 from greenroom.testing import TestProbe
 from tests.actor.diaries import AsyncDiary, Child, Diary, flavours
-
-
-@flavours
-async def test_the_hooks_run_in_the_order_of_a_life(system: ActorSystem, diary: type[Diary]) -> None:  # M3
-    notes: list[Any] = []
-    ref = system.spawn(diary, notes)
-    assert notes == []  # J4: nothing of the actor runs inside spawn
-    assert await ref.ask("hello") == "hello"
-    ref.stop()
-    assert (await ref.terminated()).kind is ExitKind.NORMAL
-    assert notes == ["pre_start", "post_start", "hello", "pre_stop", "post_stop"]
-
-
-async def test_nothing_of_an_actor_runs_inside_spawn(system: ActorSystem) -> None:  # J4
-    made: list[str] = []
-
-    class Eager(Actor[str, None]):
-        def __init__(self) -> None:
-            made.append("constructor")
-
-        def pre_start(self) -> None:
-            made.append("pre_start")
-
-        def receive(self, message: str) -> None: ...
-
-    ref = system.spawn(Eager)
-    assert made == []
-    states = [ref.state]
-    assert ref.is_alive
-    await ref.started()
-    assert made == ["constructor", "pre_start"]
-    assert [*states, ref.state] == [State.CREATED, State.RUNNING]
-
-
-@flavours
-async def test_no_message_is_handled_before_pre_start_is_done(
-    system: ActorSystem, diary: type[Diary]
-) -> None:  # case 54
-    notes: list[Any] = []
-    ref = system.spawn(diary, notes)
-    ref << 1 << 2 << 3
-    await system.settle()
-    assert notes == ["pre_start", "post_start", 1, 2, 3]
 
 
 async def test_the_context_is_there_from_pre_start_on_and_is_the_same_all_along(system: ActorSystem) -> None:
@@ -236,43 +192,6 @@ async def test_on_signal_gets_every_signal_after_its_hook(system: ActorSystem, s
     assert middle.index(ChildTerminated) == middle.index("on_child_terminated") + 1
 
 
-@pytest.mark.parametrize(
-    ("ending", "kind", "failed"),
-    [("stop", ExitKind.NORMAL, False), ("kill", ExitKind.KILLED, False), ("fail", ExitKind.FAIL, True)],
-)
-async def test_a_parent_is_told_how_its_child_ended(
-    system: ActorSystem, ending: str, kind: ExitKind, failed: bool
-) -> None:
-    error = ValueError("child")
-
-    class Parent(Actor[str, Any]):
-        def pre_start(self) -> None:
-            self.child = self.ctx.spawn(Child)
-            self.told: list[Any] = []
-
-        def receive(self, message: str) -> Any:
-            return self.child if message == "child" else self.told
-
-        def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
-            self.told.append((ref, cause))
-
-        def on_signal(self, signal: Signal) -> None:
-            if isinstance(signal, ChildTerminated):
-                self.told.append(signal.reason.kind)
-
-    parent = system.spawn(Parent)
-    child = await parent.ask("child")
-    if ending == "stop":
-        child.stop()
-    elif ending == "kill":
-        child.kill()
-    else:
-        child.fail(error)
-    await child.terminated()
-    assert await parent.ask("told") == [(child, error if failed else None), kind]
-    assert parent.is_alive  # a failed child does not take its parent along
-
-
 class Shown(Actor[str, None]):
     def receive(self, message: str) -> None: ...
 
@@ -329,28 +248,6 @@ async def test_the_hooks_are_those_of_the_instance_that_was_made(system: ActorSy
 
 
 @flavours
-@pytest.mark.parametrize("hook", ["pre_start", "post_start"])
-async def test_a_start_that_raises_is_told_to_whoever_waits_for_it(  # J3, M3, case 53, case 58
-    system: ActorSystem, diary: type[Diary], hook: str
-) -> None:
-    notes: list[Any] = []
-    probe = TestProbe(system)
-    ref = system.spawn(diary, notes, hook, name="unlucky")
-    await probe.watch(ref)
-    ref << "never handled"
-    with pytest.raises(RuntimeError, match=f"from {hook}"):
-        await ref.started()
-    notice = await probe.expect_terminated(ref)
-    assert isinstance(notice.cause, RuntimeError)
-    assert notice.reason.kind is ExitKind.FAIL
-    assert not ref.is_alive
-    assert system.actor("unlucky") is None
-    with pytest.raises(RuntimeError, match=f"from {hook}"):  # also when it is over
-        await ref.started()
-    assert "never handled" not in notes
-
-
-@flavours
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
 @pytest.mark.parametrize(
     "exc",
@@ -370,43 +267,6 @@ async def test_a_stop_whose_hook_raises_goes_on_all_the_same(  # J3, case 58, M3
     assert system.actor("unlucky") is None
     system.spawn(Child, name="unlucky")
     assert notes[-2:] == ["pre_stop", "post_stop"]
-
-
-@flavours
-@pytest.mark.parametrize("hook", ["on_terminated", "on_child_terminated"])
-async def test_a_notice_whose_hook_raises_fails_the_actor(
-    system: ActorSystem, diary: type[Diary], hook: str
-) -> None:  # J3, M3, case 58
-    notes: list[Any] = []
-    probe = TestProbe(system)
-    ref = system.spawn(diary, notes, hook)
-    await probe.watch(ref)
-    child = await ref.ask("bear")
-    await ref.ask(child)
-    child.stop()
-    notice = await probe.expect_terminated(ref)
-    assert isinstance(notice.cause, RuntimeError)
-    assert str(notice.cause) == f"from {hook}"
-    assert "pre_stop" not in notes
-    assert notes[-1] == "post_stop"
-
-
-@flavours
-async def test_a_handler_that_raises_fails_the_ask_and_ends_the_actor_without_pre_stop(  # M3, case 27, J3
-    system: ActorSystem, diary: type[Diary]
-) -> None:
-    notes: list[Any] = []
-    error = LookupError("broken")
-    probe = TestProbe(system)
-    ref = system.spawn(diary, notes, "bad", error)
-    await probe.watch(ref)
-    with pytest.raises(LookupError) as caught:
-        await ref.ask("bad")
-    assert caught.value is error
-    notice = await probe.expect_terminated(ref)
-    assert notice.cause is error
-    assert notice.reason.kind is ExitKind.FAIL
-    assert notes == ["pre_start", "post_start", "bad", "post_stop"]
 
 
 class Odd(BaseException):
@@ -434,30 +294,6 @@ async def test_what_a_handler_raises_decides_the_kind_of_its_end(
     reason = await ref.terminated()
     assert reason.kind is kind
     assert reason.cause is exc
-
-
-@flavours
-async def test_a_handler_that_raises_stop_iteration_fails_the_ask(
-    system: ActorSystem, diary: type[Diary]
-) -> None:  # J3, M3
-    with pytest.raises((StopIteration, RuntimeError)):  # asyncio knows it only as a RuntimeError
-        await system.spawn(diary, [], "bad", StopIteration(5)).ask("bad")
-
-
-@flavours
-async def test_a_stop_iteration_is_no_answer_to_an_actor_that_asked(
-    system: ActorSystem, diary: type[Diary]
-) -> None:  # J3, M3
-    class Asker(Actor[ActorRef[Any, Any], str]):
-        async def receive(self, message: ActorRef[Any, Any]) -> str:
-            try:
-                answer = await message.ask("bad")
-            except Exception as exc:
-                return type(exc).__name__
-            return f"answered {answer}"
-
-    inner = system.spawn(diary, [], "bad", StopIteration(5))
-    assert await system.spawn(Asker).ask(inner) in ("StopIteration", "RuntimeError")
 
 
 async def test_a_sync_handler_that_returns_an_awaitable_is_told_to_await_it(system: ActorSystem) -> None:  # J3, M3, J9

@@ -20,7 +20,6 @@ from greenroom import (
     Context,
     DeathPact,
     ExitKind,
-    ManualClock,
     PostStart,
     PostStop,
     PreStart,
@@ -30,7 +29,7 @@ from greenroom import (
     Supervision,
     Terminated,
 )
-from greenroom.errors import NotAnActor, StashFull, Unhandled
+from greenroom.errors import NotAnActor, Unhandled
 from greenroom.testing import TestProbe
 
 if TYPE_CHECKING:
@@ -296,81 +295,6 @@ async def test_a_setup_that_would_have_to_be_awaited_is_refused(  # M4, J9
     assert "async" in str(caught.value)
     caplog.clear()  # of the last traceback that knows the coroutine
     gc.collect()  # it was closed, or would complain now
-
-
-async def test_with_timers_gives_the_actors_keyed_timers(system: ActorSystem, clock: ManualClock) -> None:  # M4
-
-    def begin(timers: Any) -> Behavior:
-        timers.start("tick", 1.0, "tick", every=1.0)
-        heard: list[str] = []
-
-        def handler(ctx: Context, message: str) -> Any:
-            if message == "tick":
-                heard.append(message)
-                return None
-            if message == "cancel":
-                return timers.cancel("tick")
-            return list(heard)
-
-        return Behaviors.receive(handler)
-
-    ref = system.spawn(Behaviors.with_timers(begin))
-    await ref.started()
-    await clock.advance(3.5)
-    assert await ref.ask("heard") == ["tick"] * 3
-    assert await ref.ask("cancel") is True
-    await clock.advance(5.0)
-    assert await ref.ask("heard") == ["tick"] * 3
-
-
-async def test_with_stash_puts_messages_aside_until_they_are_wanted(system: ActorSystem) -> None:  # M4, case 51
-    def begin(stash: Any) -> Behavior:
-        def closed(ctx: Context, message: Any) -> Any:
-            if message == "open":
-                assert len(stash) == 2
-                stash.unstash_all()
-                return Behaviors.receive(opened)
-            ctx.stash()
-            return None
-
-        def opened(ctx: Context, message: Any) -> Any:
-            return f"served {message}"
-
-        return Behaviors.receive(closed)
-
-    ref = system.spawn(Behaviors.with_stash(2, begin))
-    asks = [ref.ask(1), ref.ask(2), ref.ask("open"), ref.ask(3)]
-    assert [await asked for asked in asks] == ["served 1", "served 2", None, "served 3"]
-
-
-async def test_a_full_stash_is_an_error_and_nothing_is_lost(system: ActorSystem) -> None:  # M4, case 51
-    def begin(stash: Any) -> Behavior:
-        def handler(ctx: Context, message: Any) -> Any:
-            try:
-                ctx.stash()
-            except StashFull as exc:
-                return exc
-            return None
-
-        return Behaviors.receive(handler)
-
-    ref = system.spawn(Behaviors.with_stash(2, begin))
-    ref << 1 << 2
-    error = await ref.ask(3)
-    assert (error.code, error.ref, error.capacity) == ("stash_full", ref, 2)
-    assert str(ref) in str(error)
-    assert "unstash" in str(error)
-    assert ref.is_alive
-    ref.stop()
-    await ref.terminated()
-    assert [letter.message for letter in system.dead_letters.recent()] == [1, 2]
-
-
-@pytest.mark.parametrize("capacity", [0, -1, 1.5, "3", True, None])
-async def test_a_stash_of_no_size_fails_the_start_or_is_refused(system: ActorSystem, capacity: Any) -> None:  # M4, J9
-    with pytest.raises(ValueError, match="capacity") as caught:
-        await system.spawn(Behaviors.with_stash(capacity, lambda stash: Behaviors.receive(sync_says(1)))).started()
-    assert caught.value.code == "config"  # type: ignore[attr-defined]
 
 
 # Signals of functional actors

@@ -265,32 +265,28 @@ def test_a_system_that_was_not_started_is_not_waited_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BLOCKING)
-def test_a_thread_that_runs_asyncio_is_told_to_await(name: str) -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            ref = system.spawn(lambda ctx, message: None)
-            with pytest.raises(WaitsForItself, match=f"{name}.* write `await ref.{name.removesuffix('_sync')}"):
-                BLOCKING[name](ref)
-            with pytest.raises(WaitsForItself, match=r"write `await system.settle\(\)`"):
-                system.settle_sync()
-            with pytest.raises(WaitsForItself):
-                await system.spawn(lambda ctx, message: BLOCKING[name](ref)).ask("block the loop")
-            await asyncio.to_thread(BLOCKING["started_sync"], ref)
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_a_thread_that_runs_asyncio_is_told_to_await(name: str) -> None:
+    async with ActorSystem() as system:
+        ref = system.spawn(lambda ctx, message: None)
+        with pytest.raises(WaitsForItself, match=f"{name}.* write `await ref.{name.removesuffix('_sync')}"):
+            BLOCKING[name](ref)
+        with pytest.raises(WaitsForItself, match=r"write `await system.settle\(\)`"):
+            system.settle_sync()
+        with pytest.raises(WaitsForItself):
+            await system.spawn(lambda ctx, message: BLOCKING[name](ref)).ask("block the loop")
+        await asyncio.to_thread(BLOCKING["started_sync"], ref)
 
 
 @pytest.mark.parametrize("name", BLOCKING)
-def test_another_systems_loop_is_not_blocked_either(name: str) -> None:
-    async def main() -> None:
-        with ActorSystem("other") as other:
-            ref = other.spawn(lambda ctx, message: None)
-            with pytest.raises(WaitsForItself, match="await"):
-                BLOCKING[name](ref)
-            with pytest.raises(WaitsForItself, match="await"):
-                other.settle_sync()
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_another_systems_loop_is_not_blocked_either(name: str) -> None:
+    with ActorSystem("other") as other:
+        ref = other.spawn(lambda ctx, message: None)
+        with pytest.raises(WaitsForItself, match="await"):
+            BLOCKING[name](ref)
+        with pytest.raises(WaitsForItself, match="await"):
+            other.settle_sync()
 
 
 # -- inside handlers, on other threads
@@ -421,39 +417,37 @@ def test_the_pool_has_another_thread_for_each_that_waits_for_room() -> None:
 
 
 @pytest.mark.parametrize("dispatcher", THREADS)
-def test_a_clock_that_is_turned_by_hand_goes_on_while_a_handler_blocks(dispatcher: str) -> None:  # M19
+@pytest.mark.anyio
+async def test_a_clock_that_is_turned_by_hand_goes_on_while_a_handler_blocks(dispatcher: str) -> None:  # M19
     clock = ManualClock()
     log: list[Any] = []
 
     async def silent(ctx: Context, message: Any) -> None:
         await asyncio.get_running_loop().create_future()
 
-    async def main() -> None:
-        async with asyncio.timeout(DEADLINE), ActorSystem(config=SystemConfig(clock=clock)) as system:
-            full = system.spawn(silent, mailbox=ONE)
-            full.tell("in hand")
-            await until(lambda: full._cell.task is not None)
-            full.tell("queued")
-            ref = system.spawn(do, dispatcher=dispatcher)
+    async with asyncio.timeout(DEADLINE), ActorSystem(config=SystemConfig(clock=clock)) as system:
+        full = system.spawn(silent, mailbox=ONE)
+        full.tell("in hand")
+        await until(lambda: full._cell.task is not None)
+        full.tell("queued")
+        ref = system.spawn(do, dispatcher=dispatcher)
 
-            def block(ctx: Context) -> None:
-                for wait in (
-                    lambda: full.send_sync("late", timeout=5.0),
-                    lambda: full.terminated_sync(timeout=5.0),
-                    lambda: full.inspect_sync(timeout=5.0),
-                    lambda: full.ask_sync("late", timeout=5.0, wait_for_room=True),
-                ):
-                    with pytest.raises(TimeoutError):
-                        wait()
-                    log.append(ctx.now())
+        def block(ctx: Context) -> None:
+            for wait in (
+                lambda: full.send_sync("late", timeout=5.0),
+                lambda: full.terminated_sync(timeout=5.0),
+                lambda: full.inspect_sync(timeout=5.0),
+                lambda: full.ask_sync("late", timeout=5.0, wait_for_room=True),
+            ):
+                with pytest.raises(TimeoutError):
+                    wait()
+                log.append(ctx.now())
 
-            ref.tell(block)
-            await clock.advance(100.0, patience=DEADLINE)
-            assert log == [5.0, 10.0, 15.0, 20.0]
-            assert_ledger_balanced(system)
-            full.kill()
-
-    asyncio.run(main())
+        ref.tell(block)
+        await clock.advance(100.0, patience=DEADLINE)
+        assert log == [5.0, 10.0, 15.0, 20.0]
+        assert_ledger_balanced(system)
+        full.kill()
 
 
 def test_who_waits_is_told_when_the_system_stops() -> None:

@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,9 +30,6 @@ from greenroom import (
 from greenroom.actor.api.behavior import MOST_BEHAVIORS
 from greenroom.errors import BadArgument, GreenroomError, InvalidDelay, NoMessage, NotAnActor
 from greenroom.testing import TestProbe
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 CONTRACT = [
     *("self", "sender", "lane", "parent", "children", "system", "name", "env", "now", "log"),
@@ -109,41 +106,6 @@ async def test_a_child_that_stops_is_a_child_until_it_has_ended(system: ActorSys
     gate.set()
     await child.terminated()
     assert await ref.ask(lambda ctx: ctx.children) == []
-
-
-@pytest.mark.config(env={"a": "system", "b": "system"})
-async def test_env_is_the_configs_under_the_parents_under_ones_own(system: ActorSystem) -> None:  # M4: inheritance
-    async def env_of(ref: ActorRef[Any, Any]) -> dict[str, Any]:
-        return dict(await ref.ask(lambda ctx: ctx.env))
-
-    given = {"b": "parent", "c": "parent"}
-    plain = system.spawn(Mirror)
-    assert await env_of(plain) == {"a": "system", "b": "system"}
-    parent = system.spawn(Mirror, env=given)
-    given["c"] = "changed later"
-    assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}
-    heir = await parent.ask(lambda ctx: ctx.spawn(Mirror))
-    assert await env_of(heir) == {"a": "system", "b": "parent", "c": "parent"}
-    child = await parent.ask(lambda ctx: ctx.spawn(Mirror, env={"c": "child"}))
-    assert await env_of(child) == {"a": "system", "b": "parent", "c": "child"}
-    grandchild = await child.ask(lambda ctx: ctx.spawn(mirror_function))
-    assert await env_of(grandchild) == {"a": "system", "b": "parent", "c": "child"}
-    adopted = system.spawn(Mirror, parent=child, env={"d": "own"})
-    assert await env_of(adopted) == {"a": "system", "b": "parent", "c": "child", "d": "own"}
-    assert await env_of(parent) == {"a": "system", "b": "parent", "c": "parent"}  # nobody's was changed
-    assert await env_of(system.spawn(Mirror)) == {"a": "system", "b": "system"}
-
-
-def test_now_is_the_systems_clock(play: Play) -> None:
-    clock = ManualClock(100.0)
-
-    async def program(system: ActorSystem) -> None:
-        ref = system.spawn(Mirror)
-        assert await ref.ask(lambda ctx: ctx.now()) == 100.0
-        await clock.advance(2.5)
-        assert await ref.ask(lambda ctx: ctx.now()) == 102.5
-
-    play(program, clock=clock)
 
 
 @mirrors
@@ -291,35 +253,6 @@ async def test_a_context_used_from_outside_has_no_message_in_hand(system: ActorS
     assert ctx.sender is None
     with pytest.raises(NoMessage):
         await system.spawn(Mirror).ask(lambda _: ctx.reply("in another's handler"))
-
-
-# Stopping
-@mirrors
-async def test_stop_ends_the_actor_itself_after_the_message_in_hand(system: ActorSystem, mirror: type[Mirror]) -> None:
-    ref = system.spawn(mirror)
-
-    def stop(ctx: Context) -> str:
-        ctx.stop()
-        ctx.stop()  # twice is once
-        return "still here"
-
-    asked = ref.ask(stop)
-    ref.tell(lambda ctx: pytest.fail("handled after the stop"))
-    assert await asked == "still here"
-    assert (await ref.terminated()).kind is ExitKind.NORMAL
-    assert system.dead_letters.count == 1
-
-
-@mirrors
-async def test_stop_of_a_child_leaves_the_actor_and_its_other_children(
-    system: ActorSystem, mirror: type[Mirror]
-) -> None:
-    ref = system.spawn(mirror)
-    kept, stopped = [await ref.ask(lambda ctx: ctx.spawn(mirror)) for _ in range(2)]
-    await ref.ask(lambda ctx: ctx.stop(stopped))
-    assert (await stopped.terminated()).kind is ExitKind.NORMAL
-    await ref.ask(lambda ctx: ctx.stop(stopped))  # it is over: nothing happens
-    assert await ref.ask(lambda ctx: ctx.children) == [kept]
 
 
 async def test_stop_of_somebody_elses_child_is_refused(system: ActorSystem) -> None:  # J9
@@ -567,110 +500,9 @@ class Waiting(Actor[Any, Any]):
         return None
 
 
-class AsyncWaiting(Waiting):
-    async def receive(self, message: Any) -> Any:
-        await asyncio.sleep(0)
-        return super().receive(message)
-
-
-class TypedWaiting(Waiting):
-    receive = Actor.receive  # type: ignore[assignment]
-
-    @handles(ReceiveTimeout)
-    def silence(self, message: ReceiveTimeout) -> None:
-        self.probe.tell((message, self.ctx.now()))
-
-    @handles(object)
-    def other(self, message: Any) -> Any:
-        return Waiting.receive(self, message)
-
-
-waiting_kinds = pytest.mark.parametrize("kind", [Waiting, AsyncWaiting, TypedWaiting])
-
-
 def _times(probe: TestProbe) -> list[float]:
     assert {type(message) for message, _ in probe.messages} <= {ReceiveTimeout}
     return [moment for _, moment in probe.messages]
-
-
-@waiting_kinds
-async def test_silence_is_told_again_and_again(system: ActorSystem, clock: ManualClock, kind: type[Waiting]) -> None:
-    probe = TestProbe(system)
-    ref = system.spawn(kind, 2.0, probe.ref)
-    await ref.started()
-    await clock.advance(1.5)
-    assert _times(probe) == []
-    await clock.advance(5.0)
-    assert _times(probe) == [2.0, 4.0, 6.0]
-    assert system.ledger(ref).sent == 0  # notices are not in the ledger
-
-
-@waiting_kinds
-@pytest.mark.parametrize("lane", list(Lane))
-async def test_a_message_of_any_lane_begins_the_wait_anew(
-    system: ActorSystem, clock: ManualClock, kind: type[Waiting], lane: Lane
-) -> None:
-    probe = TestProbe(system)
-    ref = system.spawn(kind, 2.0, probe.ref)
-    await ref.started()
-    for _ in range(3):
-        await clock.advance(1.5)
-        ref.tell(lambda ctx: None, lane=lane)
-        await system.settle()
-    assert _times(probe) == []
-    await clock.advance(2.0)
-    assert _times(probe) == [6.5]
-
-
-@waiting_kinds
-async def test_the_timeout_can_be_changed_and_ended(
-    system: ActorSystem, clock: ManualClock, kind: type[Waiting]
-) -> None:
-    probe = TestProbe(system)
-    ref = system.spawn(kind, None, probe.ref)
-    await ref.started()
-    await clock.advance(10.0)
-    await ref.ask(lambda ctx: ctx.set_receive_timeout(5.0))
-    await clock.advance(4.0)
-    await ref.ask(lambda ctx: ctx.set_receive_timeout(3.0))
-    await clock.advance(4.0)
-    assert _times(probe) == [17.0]
-    await ref.ask(lambda ctx: ctx.set_receive_timeout(None))
-    await ref.ask(lambda ctx: ctx.set_receive_timeout(None))
-    await clock.advance(100.0)
-    assert _times(probe) == [17.0]
-
-
-async def test_a_silence_already_queued_is_not_told_when_the_timeout_was_ended(
-    system: ActorSystem, clock: ManualClock
-) -> None:
-    probe = TestProbe(system)
-    held, gate = asyncio.Event(), asyncio.Event()
-
-    async def hold(ctx: Context) -> None:
-        held.set()
-        await gate.wait()
-        ctx.set_receive_timeout(None)
-
-    ref = system.spawn(Waiting, 1.0, probe.ref)
-    ref.tell(hold)
-    await held.wait()
-    clock.step(1.0)  # the notice queues behind the handler
-    gate.set()
-    await system.settle()
-    await clock.advance(10.0)
-    assert _times(probe) == []
-
-
-async def test_an_ended_actor_waits_no_more(system: ActorSystem, clock: ManualClock) -> None:
-    probe = TestProbe(system)
-    ref = system.spawn(Waiting, 1.0, probe.ref)
-    await ref.started()
-    ref.stop()
-    await ref.terminated()
-    await clock.advance(10.0)
-    assert _times(probe) == []
-    assert system.dead_letters.count == 0
 
 
 async def test_a_silence_nobody_handles_is_a_dead_letter(system: ActorSystem, clock: ManualClock) -> None:

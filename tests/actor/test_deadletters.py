@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +17,6 @@ from greenroom import (
     Context,
     DeadLetter,
     DeadLetters,
-    Lane,
     MailboxConfig,
     ManualClock,
     handles,
@@ -113,46 +111,6 @@ async def test_what_is_handed_out_is_a_copy(system: ActorSystem) -> None:
     assert sum(system.dead_letters.by_reason.values()) == 1
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3, 100])
-def test_only_the_latest_are_kept_and_all_are_counted(play: Play, kept: int) -> None:
-    async def program(system: ActorSystem) -> None:
-        dead = await dead_actor(system)
-        for number in range(10):
-            dead.tell(number)
-        assert system.dead_letters.count == 10
-        assert sum(system.dead_letters.by_reason.values()) == 10
-        assert [letter.message for letter in system.dead_letters.recent()] == list(range(10))[max(0, 10 - kept) :]
-
-    play(program, dead_letters=kept)
-
-
-async def test_letters_from_other_threads_are_counted_too(system: ActorSystem) -> None:
-    dead = await dead_actor(system)
-
-    def send() -> None:
-        for number in range(100):
-            dead.tell(number, lane=Lane.DATA)
-
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        await asyncio.to_thread(thread.join, 10.0)
-    await system.settle()
-    assert system.dead_letters.count == 400
-    assert system.ledger().dead_lettered == 400
-
-
-def test_they_can_be_read_when_the_system_has_stopped(play: Play) -> None:
-    async def program(system: ActorSystem) -> None:
-        (await dead_actor(system)).tell("before")
-
-    system = play(program)
-    count = system.dead_letters.count
-    assert [letter.message for letter in system.dead_letters.recent()] == ["before"]
-    assert count == 1
-
-
 # Who is told
 
 
@@ -218,23 +176,6 @@ async def test_a_subscriber_that_raises_is_logged_and_dropped_and_the_others_are
     assert len(calls) == 1
     assert system.dead_letters.count == 2
     assert any(record.exc_info and "not for me" in str(record.exc_info[1]) for record in caplog.records)
-
-
-async def test_a_subscribed_actor_that_has_died_starts_no_avalanche(system: ActorSystem) -> None:
-    told: list[Any] = []
-    probe = TestProbe(system)
-    system.dead_letters.subscribe(probe.ref)
-    system.dead_letters.subscribe(told.append)
-    dead = await dead_actor(system)
-    probe.ref.stop()
-    await probe.ref.terminated()
-    before = system.dead_letters.count
-    for number in range(5):
-        dead.tell(number)
-    await system.settle()
-    messages = [letter.message for letter in told]
-    assert [message for message in messages if not isinstance(message, DeadLetter)] == list(range(5))
-    assert 5 <= system.dead_letters.count - before <= 10  # at most one about each
 
 
 async def test_a_subscriber_without_room_does_not_trouble_the_sender(system: ActorSystem) -> None:

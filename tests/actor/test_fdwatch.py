@@ -500,7 +500,7 @@ async def test_one_that_is_closed_while_it_is_watched_never_crashes(system: Acto
             await do(second, lambda ctx, sock=mine: ctx.watch_fd(sock, READ))
             await do(ref, lambda ctx, fd=fd: ctx.unwatch_fd(fd))
             far.send(b"x")
-            assert (await probe.expect(IoReady, timeout=20.0)).fd == fd
+            assert (await probe.expect(IoReady)).fd == fd
             second.stop()
             await second.terminated()
         ref.stop()
@@ -525,6 +525,6 @@ async def test_the_end_of_one_whose_number_is_anothers_leaves_the_other_alone(sy
         stale.stop()
         await stale.terminated()
         far.send(b"x")
-        assert (await probe.expect(IoReady, timeout=20.0)).fd == fd
+        assert (await probe.expect(IoReady)).fd == fd
         ref.stop()
         await ref.terminated()

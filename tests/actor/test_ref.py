@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import gc
 import pickle
-import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +20,12 @@ from greenroom import (
     ExitReason,
     Lane,
     MailboxConfig,
-    MailboxFull,
-    Overflow,
     State,
     SystemFailed,
 )
 from greenroom.errors import RefGone
 from greenroom.testing import TestProbe
-from tests.actor.diaries import AsyncDiary, Diary, flavours
+from tests.actor.diaries import Diary, flavours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,111 +111,6 @@ async def test_a_ref_says_who_its_actor_is(system: ActorSystem) -> None:  # B7
     assert system.actor(child.id) == child
 
 
-async def test_a_ref_outlives_its_actor_and_says_the_same(system: ActorSystem) -> None:  # B7
-    parent = system.spawn(Mirror, name="parent")
-    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-    before = (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref))
-    assert (ref.is_alive, ref.state) == (True, State.RUNNING)
-    parent.stop()
-    await parent.terminated()
-    assert (ref.is_alive, ref.state) == (False, State.TERMINATED)
-    assert (ref.name, ref.path, ref.parent, ref.id, str(ref), repr(ref), hash(ref)) == before
-    assert system.actor(ref.id) is None
-
-
-async def test_the_state_follows_the_life(system: ActorSystem) -> None:  # B7, M1
-    states: dict[str, State] = {}
-
-    class Reporting(Actor[str, None]):
-        def __init__(self) -> None:
-            states["constructor"] = ref.state
-
-        async def pre_start(self) -> None:
-            await asyncio.sleep(0)
-            states["pre_start"] = ref.state
-
-        def post_start(self) -> None:
-            states["post_start"] = ref.state
-
-        def receive(self, message: str) -> None:
-            states["receive"] = ref.state
-
-        async def pre_stop(self) -> None:
-            await asyncio.sleep(0)
-            states["pre_stop"] = ref.state
-
-        def post_stop(self) -> None:
-            states["post_stop"] = ref.state
-            assert ref.is_alive  # until it has ended
-
-    ref = system.spawn(Reporting)
-    await ref.ask("x")
-    ref.stop()
-    await ref.terminated()
-    starting, stopping = State.STARTING, State.STOPPING
-    assert states == {
-        "constructor": starting,
-        "pre_start": starting,
-        "post_start": starting,
-        "receive": State.RUNNING,
-        "pre_stop": stopping,
-        "post_stop": stopping,
-    }
-
-
-# Equality, hashing, pickling
-async def test_refs_of_one_actor_are_equal_and_can_be_keys(system: ActorSystem) -> None:  # B7
-    ref, other = system.spawn(Mirror, name="me"), system.spawn(Mirror)
-    own = await ref.ask(lambda ctx: ctx.self)
-    found = system.actor("me")
-    assert found is not None
-    for same in (own, found, system.actor(ref.id), *[one for one in system.actors() if one.id == ref.id]):
-        assert same == ref
-        assert hash(same) == hash(ref)
-    assert ref != other
-    assert ref != ref.id
-    assert ref != "/me"
-    assert len({ref, own, found, other}) == 2
-    assert {ref: "value"}[found] == "value"
-
-
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-async def test_a_pickled_ref_comes_back_as_the_same_actors(system: ActorSystem, protocol: int) -> None:  # B7
-    parent = system.spawn(Mirror, name="parent")
-    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-    back = pickle.loads(pickle.dumps(ref, protocol))
-    assert back == ref
-    assert hash(back) == hash(ref)
-    assert await back.ask("x") == "x"
-    assert copy.deepcopy({"to": ref})["to"] == ref
-
-
-@pytest.mark.parametrize("how", ["before", "after"])
-async def test_a_ref_unpickled_after_its_actors_end_is_still_that_actors(
-    system: ActorSystem, how: str
-) -> None:  # B7, J14
-    """Refs are equal if they are of the same actor; `terminated()` returns the exit reason."""
-    parent = system.spawn(Mirror, name="parent")
-    ref = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-    data = pickle.dumps(ref)
-    ref.kill()
-    await ref.terminated()
-    if how == "after":
-        data = pickle.dumps(ref)
-    replacement = await parent.ask(lambda ctx: ctx.spawn(Mirror, name="child"))
-    back = pickle.loads(data)
-    assert back.id == ref.id
-    assert not back.is_alive
-    assert back.state is State.TERMINATED
-    back.tell("too late")
-    await system.settle()
-    assert [letter.message for letter in system.dead_letters.recent()] == ["too late"]
-    assert back != replacement
-    assert (back.name, back.path) == (ref.name, ref.path)
-    assert hash(back) == hash(ref)
-    assert back == ref
-
-
 async def test_an_unpickled_ref_does_not_make_up_how_its_actor_ended(system: ActorSystem) -> None:  # B7
     ref = system.spawn(Mirror)
     ref.fail(ValueError("really"))
@@ -228,37 +119,16 @@ async def test_an_unpickled_ref_does_not_make_up_how_its_actor_ended(system: Act
     assert (await back.terminated()).kind is not ExitKind.NORMAL
 
 
-def test_a_ref_whose_system_is_gone_says_so(play: Play) -> None:  # B7, J9
+async def test_a_new_system_of_the_same_name_does_not_adopt_old_refs(play: Play) -> None:  # B7
     kept: list[bytes] = []
-
-    async def main() -> None:
-        async with ActorSystem("gone") as system:
-            kept.append(pickle.dumps(system.spawn(Mirror, name="me")))
-
-    play.bare(main)
+    async with ActorSystem("same") as system:
+        kept.append(pickle.dumps(system.spawn(Mirror, name="me")))
+    del system
     gc.collect()
-    with pytest.raises(RefGone) as caught:
-        pickle.loads(kept[0])
-    assert caught.value.code == "ref_gone"
-    assert (caught.value.system, caught.value.path) == ("gone", "/me")
-    for word in ("/me", "'gone'", "this process"):
-        assert word in str(caught.value)
-
-
-def test_a_new_system_of_the_same_name_does_not_adopt_old_refs(play: Play) -> None:  # B7
-    kept: list[bytes] = []
-
-    async def main() -> None:
-        async with ActorSystem("same") as system:
-            kept.append(pickle.dumps(system.spawn(Mirror, name="me")))
-        del system
-        gc.collect()
-        async with ActorSystem("same") as again:
-            again.spawn(Mirror, name="me")
-            with pytest.raises(RefGone):
-                pickle.loads(kept[0])
-
-    play.bare(main)
+    async with ActorSystem("same") as again:
+        again.spawn(Mirror, name="me")
+        with pytest.raises(RefGone):
+            pickle.loads(kept[0])
 
 
 async def test_a_ref_may_travel_inside_messages(system: ActorSystem) -> None:  # B7
@@ -336,82 +206,6 @@ async def test_a_message_may_be_anything_at_all(system: ActorSystem) -> None:  #
     await system.settle()
     assert all(got is sent for (got, _), sent in zip(heard, odd, strict=True))  # by reference
     heard.clear()
-
-
-async def test_higher_lanes_are_served_first_and_each_in_its_order(system: ActorSystem) -> None:  # B7
-    heard: list[Any] = []
-    ref = system.spawn(Hearing, heard)
-    for lane in Lane:
-        ref.tell((lane, 1), lane=lane)
-    for lane in Lane:
-        ref.tell((lane, 2), lane=lane)
-    await system.settle()
-    assert [message for message, _ in heard] == [(lane, turn) for lane in sorted(Lane, reverse=True) for turn in (1, 2)]
-
-
-async def test_a_full_mailbox_gives_the_message_back_and_says_whose_it_is(
-    system: ActorSystem,
-) -> None:  # B7, case 8, J9
-    held, gate = asyncio.Event(), asyncio.Event()
-
-    async def hold(ctx: Context, message: Any) -> None:
-        held.set()
-        await gate.wait()
-
-    ref = system.spawn(hold, name="small", mailbox=MailboxConfig(capacity=1))
-    ref.tell("in hand")
-    await held.wait()
-    ref.tell("queued")
-    message = object()
-    for send in (ref.tell, ref.__lshift__):
-        with pytest.raises(MailboxFull) as caught:
-            send(message)
-        error = caught.value
-        assert (error.code, error.ref, error.message) == ("mailbox_full", ref, message)
-        assert "/small" in str(error)
-        assert "capacity" in str(error)
-    gate.set()
-
-
-async def test_a_tell_to_a_dead_actor_is_a_dead_letter_and_no_error(system: ActorSystem) -> None:  # B7
-    dead, sender = system.spawn(Mirror), system.spawn(Mirror)
-    dead.stop()
-    await dead.terminated()
-    dead.tell(1, sender=sender)
-    dead << 2
-    dead.tell(3, lane=Lane.CONTROL)
-    await dead.send(4)
-    await sender.ask(lambda ctx: dead.tell(5))
-    letters = system.dead_letters.recent()
-    assert [(letter.message, letter.sender) for letter in letters] == [
-        (1, sender),
-        (2, None),
-        (3, None),
-        (4, None),
-        (5, sender),
-    ]
-    assert {letter.recipient for letter in letters} == {dead}
-
-
-@pytest.mark.parametrize("overflow", list(Overflow))
-async def test_tells_from_other_threads_arrive_in_order(system: ActorSystem, overflow: Overflow) -> None:  # B7, J15
-    heard: list[Any] = []
-    ref = system.spawn(Hearing, heard, mailbox=MailboxConfig(capacity=1000, overflow=overflow))
-    sender = system.spawn(Mirror)
-
-    def send(name: str) -> None:
-        for number in range(50):
-            ref.tell((name, number), sender=sender)
-
-    threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        await asyncio.to_thread(thread.join, 10.0)
-    await system.settle()
-    for name in "abc":
-        assert [number for (thread, number), _ in heard if thread == name] == list(range(50))
-    assert all(sender is not None for _, sender in heard)
 
 
 DEADLINE = 120.0
@@ -540,23 +334,19 @@ async def test_terminated_returns_how_it_ended_and_never_raises(
 
 
 @places
-def test_those_who_wait_are_told_when_the_system_ends(play: Play, place: Place) -> None:  # B7
+async def test_those_who_wait_are_told_when_the_system_ends(play: Play, place: Place) -> None:  # B7
     waiting: list[asyncio.Future[Any]] = []
-
-    async def main() -> None:
-        async with asyncio.timeout(DEADLINE), ActorSystem("test") as system:
-            ref = system.spawn(Diary, [])
-            await ref.started()
-            waiting.append(asyncio.ensure_future(place(ref.terminated)))
-            await asyncio.sleep(0)
-        assert (await waiting[0]).kind is ExitKind.SHUTDOWN
-        assert (await place(ref.terminated)).kind is ExitKind.SHUTDOWN  # and afterwards
-        with pytest.raises(ActorTerminated):
-            await place(ref.started)
-        with pytest.raises(ActorTerminated):
-            await place(ref.inspect)
-
-    play.bare(main)
+    async with asyncio.timeout(DEADLINE), ActorSystem("test") as system:
+        ref = system.spawn(Diary, [])
+        await ref.started()
+        waiting.append(asyncio.ensure_future(place(ref.terminated)))
+        await asyncio.sleep(0)
+    assert (await waiting[0]).kind is ExitKind.SHUTDOWN
+    assert (await place(ref.terminated)).kind is ExitKind.SHUTDOWN  # and afterwards
+    with pytest.raises(ActorTerminated):
+        await place(ref.started)
+    with pytest.raises(ActorTerminated):
+        await place(ref.inspect)
 
 
 async def test_a_wait_that_is_cancelled_leaves_nothing_behind(system: ActorSystem) -> None:  # B7
@@ -617,157 +407,16 @@ async def test_inspect_of_an_actor_that_ends_meanwhile_says_so(system: ActorSyst
         await ref.inspect()
 
 
-@flavours
-@pytest.mark.parametrize("thread", [False, True])
-@pytest.mark.parametrize(
-    ("ending", "hooks", "kind"),
-    [
-        ("stop", ["pre_stop", "post_stop"], ExitKind.NORMAL),
-        ("after_queued", [1, 2, "pre_stop", "post_stop"], ExitKind.NORMAL),
-        ("kill", ["post_stop"], ExitKind.KILLED),
-        ("fail", ["post_stop"], ExitKind.FAIL),
-    ],
-)
-async def test_an_end_runs_the_hooks_that_belong_to_it(  # J5
-    system: ActorSystem, diary: type[Diary], thread: bool, ending: str, hooks: list[Any], kind: ExitKind
-) -> None:
-    notes: list[Any] = []
-    ref = system.spawn(diary, notes)
-    await ref.started()
-    notes.clear()
-    act: dict[str, Callable[[], None]] = {
-        "stop": ref.stop,
-        "after_queued": lambda: ref.stop(after_queued=True),
-        "kill": ref.kill,
-        "fail": lambda: ref.fail(ValueError("x")),
-    }
-    if thread:
-
-        def send_and_end() -> None:
-            ref << 1 << 2
-            act[ending]()
-
-        other = threading.Thread(target=send_and_end)
-        other.start()
-        await asyncio.to_thread(other.join, DEADLINE)
-    else:
-        ref << 1 << 2
-        act[ending]()
-    assert (await ref.terminated()).kind is kind
-    if ending == "after_queued" or not thread:
-        assert notes == hooks
-    else:  # the loop may have been quick enough to handle what came before the order
-        assert notes[-len(hooks) :] == hooks
-
-
-async def test_a_stop_after_what_is_queued_does_not_wait_for_what_comes_later(system: ActorSystem) -> None:  # J5
-    notes: list[Any] = []
-    ref = system.spawn(Diary, notes)
-    ref << 1
-    ref.stop(after_queued=True)
-    ref << 2
-    await ref.terminated()
-    assert [letter.message for letter in system.dead_letters.recent()] == [2]
-    assert notes == ["pre_start", "post_start", 1, "pre_stop", "post_stop"]
-
-
-@pytest.mark.parametrize("ending", ["stop", "after_queued", "kill", "fail"])
-async def test_ending_what_has_ended_does_nothing(system: ActorSystem, ending: str) -> None:  # J5
-    probe = TestProbe(system)
-    ref = system.spawn(Diary, [])
-    await probe.watch(ref)
-    ref.stop()
-    ref.stop()
-    first = await ref.terminated()
-    act: dict[str, Callable[[], None]] = {
-        "stop": ref.stop,
-        "after_queued": lambda: ref.stop(after_queued=True),
-        "kill": ref.kill,
-        "fail": lambda: ref.fail(ValueError("x")),
-    }
-    act[ending]()
-    await asyncio.to_thread(act[ending])
-    await system.settle()
-    assert await ref.terminated() == first
-    await probe.expect_terminated(ref)
-    await probe.expect_no()
-    assert system.dead_letters.count == 0
-
-
-async def test_a_kill_breaks_off_a_suspended_handler(system: ActorSystem) -> None:  # J5
-    notes: list[str] = []
-    ref = system.spawn(Held, notes, asyncio.Event(), "receive")
-    asked = ref.ask("x", timeout=None)
-    await reach(notes, "receive")
-    ref.kill()
-    with pytest.raises(ActorTerminated) as caught:
-        await asked
-    assert (await ref.terminated()).kind is ExitKind.KILLED
-    assert caught.value.reason.kind is ExitKind.KILLED  # type: ignore[attr-defined]
-    assert "pre_stop" not in notes
-    assert "post_stop" in notes
-
-
-async def test_a_kill_overtakes_a_stop_that_takes_its_time(system: ActorSystem) -> None:  # J5
-    notes: list[str] = []
-    ref = system.spawn(Held, notes, asyncio.Event(), "pre_stop")
-    await ref.started()
-    ref.stop()
-    await reach(notes, "pre_stop")
-    ref.kill()
-    assert (await ref.terminated()).kind is ExitKind.KILLED
-    assert "post_stop" in notes
-
-
-@flavours
-async def test_a_fail_from_outside_is_as_if_the_handler_had_raised(
-    system: ActorSystem, diary: type[Diary]
-) -> None:  # J5
-    cause = ValueError("from outside")
-    probe = TestProbe(system)
-    ref = system.spawn(diary, [])
-    await probe.watch(ref)
-    await ref.started()
-    ref.fail(cause)
-    ref.fail(ValueError("a second one"))
-    notice = await probe.expect_terminated(ref)
-    assert notice.cause is cause
-    assert notice.reason.kind is ExitKind.FAIL
-
-
-async def test_a_fail_waits_for_the_message_in_hand(system: ActorSystem) -> None:  # J5
-    notes: list[str] = []
-    gate = asyncio.Event()
-    ref = system.spawn(Held, notes, gate, "receive")
-    asked = ref.ask("answer")
-    await reach(notes, "receive")
-    ref.fail(ValueError("x"))
-    gate.set()
-    assert await asked == "answer"
-    assert (await ref.terminated()).kind is ExitKind.FAIL
-
-
-@pytest.mark.parametrize("cause", ["text", None, ValueError, 3])
-async def test_a_fail_needs_an_exception(system: ActorSystem, cause: Any) -> None:  # J5, J9
-    ref = system.spawn(AsyncDiary, [])
-    with pytest.raises(TypeError, match="exception"):
-        ref.fail(cause)
-    assert await ref.ask("x") == "x"
-
-
 @pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3)])
-def test_a_fail_with_what_ends_a_program_ends_the_system(play: Play, cause: BaseException) -> None:  # J5
-    async def main() -> None:
-        async def block() -> None:
-            async with asyncio.timeout(DEADLINE), ActorSystem("test") as system:
-                system.spawn(Diary, []).fail(cause)
-                await system.stopped()
+async def test_a_fail_with_what_ends_a_program_ends_the_system(play: Play, cause: BaseException) -> None:  # J5
+    async def block() -> None:
+        async with asyncio.timeout(DEADLINE), ActorSystem("test") as system:
+            system.spawn(Diary, []).fail(cause)
+            await system.stopped()
 
-        with pytest.raises(SystemFailed) as caught:
-            await block()
-        assert caught.value.__cause__ is cause
-
-    play.bare(main)
+    with pytest.raises(SystemFailed) as caught:
+        await block()
+    assert caught.value.__cause__ is cause
 
 
 async def test_an_actor_may_end_itself_through_its_own_ref(system: ActorSystem) -> None:  # J5

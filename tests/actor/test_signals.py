@@ -14,8 +14,6 @@ from greenroom import (
     ActorRef,
     ActorSystem,
     ChildTerminated,
-    Context,
-    DeathPact,
     ExitKind,
     PostRestart,
     PostStart,
@@ -27,7 +25,6 @@ from greenroom import (
     Signal,
     Terminated,
 )
-from greenroom.testing import TestProbe
 
 PLAIN: list[type[Any]] = [PreStart, PostStart, PreStop, PostStop, PostRestart]
 ALL = [*PLAIN, PreRestart, Terminated, ChildTerminated]
@@ -60,63 +57,6 @@ def test_every_signal_is_a_signal_public_and_frozen(signal: type[Any]) -> None:
 class Target(Actor[Any, Any]):
     def receive(self, message: Any) -> Any:
         raise message
-
-
-@pytest.mark.parametrize(
-    ("ending", "kind"), [("stop", ExitKind.NORMAL), ("kill", ExitKind.KILLED), ("raise", ExitKind.FAIL)]
-)
-async def test_terminated_says_who_ended_and_how(system: ActorSystem, ending: str, kind: ExitKind) -> None:  # M8
-    error = ValueError("x")
-    heard: list[Any] = []
-
-    class Watcher(Actor[ActorRef[Any, Any], None]):
-        def receive(self, message: ActorRef[Any, Any]) -> None:
-            self.ctx.watch(message)
-
-        def on_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
-            heard.append((ref, cause))
-
-        def on_signal(self, signal: Signal) -> None:
-            if isinstance(signal, Terminated):
-                heard.append(signal)
-
-    target, watcher = system.spawn(Target), system.spawn(Watcher)
-    await watcher.ask(target)
-    if ending == "raise":
-        target.tell(error)
-    else:
-        getattr(target, ending)()
-    await target.terminated()
-    await system.settle()
-    cause = error if ending == "raise" else None
-    told, signal = heard
-    assert told == (target, cause)
-    assert (signal.ref, signal.cause, signal.reason.kind) == (target, cause, kind)
-    assert signal.reason.cause is cause
-    heard.clear()
-
-
-@pytest.mark.parametrize("suspends", [False, True])
-async def test_a_watched_end_that_nobody_takes_is_a_death_pact(system: ActorSystem, suspends: bool) -> None:  # M8, J9
-    def sync_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
-        ctx.watch(message)
-
-    async def async_watcher(ctx: Context, message: ActorRef[Any, Any]) -> None:
-        ctx.watch(message)
-
-    probe = TestProbe(system)
-    target = system.spawn(Target, name="target")
-    watcher = system.spawn(async_watcher if suspends else sync_watcher, name="watcher")
-    await probe.watch(watcher)
-    await watcher.ask(target)
-    target.tell(ValueError("x"))
-    notice = await probe.expect_terminated(watcher)
-    error = notice.cause
-    assert isinstance(error, DeathPact)
-    assert (error.code, error.ref, error.ended) == ("death_pact", watcher, target)
-    assert isinstance(error.__cause__, ValueError)
-    for word in ("/watcher", "/target", "on_terminated", "unwatch"):
-        assert word in str(error)
 
 
 async def test_a_signal_sent_by_hand_is_a_message_like_any_other(system: ActorSystem) -> None:

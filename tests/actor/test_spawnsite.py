@@ -26,6 +26,7 @@ from greenroom import (
 )
 from tests.culprits import Culprit, Picky, Unmakeable, frames_of
 
+pytestmark = pytest.mark.anyio
 Caplog = pytest.LogCaptureFixture
 STOP = SystemConfig(supervision=Supervision(Directive.STOP))
 PLACES = pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned", "process"])
@@ -56,53 +57,44 @@ async def failed_start(ref: ActorRef[Any, Any]) -> BaseException:
 
 
 @PLACES
-def test_a_constructor_that_raises_names_the_line_of_its_spawn(dispatcher: str, caplog: Caplog) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            line = here()
-            ref = system.spawn(Unmakeable, dispatcher=dispatcher)
-            cause = await failed_start(ref)
-            assert isinstance(cause, ValueError)
-            assert line in notes_of(cause)
-            assert "ref = system.spawn(Unmakeable, dispatcher=dispatcher)" in notes_of(cause)
-            with pytest.raises(ActorTerminated) as late:
-                await ref.ask("too late")
-            assert line in notes_of(late.value)
-            assert logged(caplog).count(line) == 1
-
-    asyncio.run(main())
+async def test_a_constructor_that_raises_names_the_line_of_its_spawn(dispatcher: str, caplog: Caplog) -> None:
+    async with ActorSystem(config=STOP) as system:
+        line = here()
+        ref = system.spawn(Unmakeable, dispatcher=dispatcher)
+        cause = await failed_start(ref)
+        assert isinstance(cause, ValueError)
+        assert line in notes_of(cause)
+        assert "ref = system.spawn(Unmakeable, dispatcher=dispatcher)" in notes_of(cause)
+        with pytest.raises(ActorTerminated) as late:
+            await ref.ask("too late")
+        assert line in notes_of(late.value)
+        assert logged(caplog).count(line) == 1
 
 
 @PLACES
-def test_arguments_that_do_not_fit_are_shown_with_the_constructor(dispatcher: str, caplog: Caplog) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            line = here()
-            ref = system.spawn(Picky, "one", lable="x", dispatcher=dispatcher)
-            cause = await failed_start(ref)
-            assert isinstance(cause, TypeError)
-            for part in ("Picky(count: ", "label: ", "Picky('one', lable='x')", line):
-                assert part in notes_of(cause)
-                assert part in logged(caplog)
-            assert "visits.py" not in logged(caplog)
-            if dispatcher != "process":
-                assert "Traceback" not in logged(caplog)
-
-    asyncio.run(main())
+async def test_arguments_that_do_not_fit_are_shown_with_the_constructor(dispatcher: str, caplog: Caplog) -> None:
+    async with ActorSystem(config=STOP) as system:
+        line = here()
+        ref = system.spawn(Picky, "one", lable="x", dispatcher=dispatcher)
+        cause = await failed_start(ref)
+        assert isinstance(cause, TypeError)
+        for part in ("Picky(count: ", "label: ", "Picky('one', lable='x')", line):
+            assert part in notes_of(cause)
+            assert part in logged(caplog)
+        assert "visits.py" not in logged(caplog)
+        if dispatcher != "process":
+            assert "Traceback" not in logged(caplog)
 
 
-def test_a_type_error_inside_a_constructor_is_no_misfit() -> None:
+async def test_a_type_error_inside_a_constructor_is_no_misfit() -> None:
     class Careless(Culprit):
         def __init__(self, count: int) -> None:
             self.total = count + "1"  # type: ignore[operator]
 
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            cause = await failed_start(system.spawn(Careless, 1))
-            assert frames_of(cause)[-1] == "__init__"
-            assert "its constructor is" not in notes_of(cause)
-
-    asyncio.run(main())
+    async with ActorSystem(config=STOP) as system:
+        cause = await failed_start(system.spawn(Careless, 1))
+        assert frames_of(cause)[-1] == "__init__"
+        assert "its constructor is" not in notes_of(cause)
 
 
 class Spawns(Actor[Any, Any]):
@@ -121,13 +113,10 @@ class AsyncSpawns(Spawns):
 
 @pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned"])
 @pytest.mark.parametrize("parent", [Spawns, AsyncSpawns])
-def test_an_actor_that_spawns_is_named_by_its_own_line(dispatcher: str, parent: type[Spawns]) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            child = await system.spawn(parent, dispatcher=dispatcher).ask(Unmakeable, timeout=120)
-            assert Spawns.line in notes_of(await failed_start(child))
-
-    asyncio.run(main())
+async def test_an_actor_that_spawns_is_named_by_its_own_line(dispatcher: str, parent: type[Spawns]) -> None:
+    async with ActorSystem(config=STOP) as system:
+        child = await system.spawn(parent, dispatcher=dispatcher).ask(Unmakeable, timeout=120)
+        assert Spawns.line in notes_of(await failed_start(child))
 
 
 def test_a_thread_that_spawns_is_named_by_its_own_line(caplog: Caplog) -> None:
@@ -140,71 +129,56 @@ def test_a_thread_that_spawns_is_named_by_its_own_line(caplog: Caplog) -> None:
     assert line in logged(caplog)
 
 
-def test_every_attempt_names_the_line() -> None:
-    async def main() -> None:
-        twice = Supervision(max_restarts=1, backoff=None)
-        async with ActorSystem() as system:
-            line = here()
-            ref = system.spawn(Unmakeable, supervision=twice)
-            reason = await ref.terminated()
-            assert reason.cause is not None
-            assert line in notes_of(reason.cause)
-
-    asyncio.run(main())
+async def test_every_attempt_names_the_line() -> None:
+    twice = Supervision(max_restarts=1, backoff=None)
+    async with ActorSystem() as system:
+        line = here()
+        ref = system.spawn(Unmakeable, supervision=twice)
+        reason = await ref.terminated()
+        assert reason.cause is not None
+        assert line in notes_of(reason.cause)
 
 
-def test_a_supervisors_child_names_no_line_of_the_runtime(caplog: Caplog) -> None:
-    async def main() -> None:
-        spec = Supervisor.spec(children=[ChildSpec("child", Unmakeable)], intensity=0)
-        async with ActorSystem(config=STOP) as system:
-            await system.spawn(Supervisor, spec).terminated()
-
-    asyncio.run(main())
+async def test_a_supervisors_child_names_no_line_of_the_runtime(caplog: Caplog) -> None:
+    spec = Supervisor.spec(children=[ChildSpec("child", Unmakeable)], intensity=0)
+    async with ActorSystem(config=STOP) as system:
+        await system.spawn(Supervisor, spec).terminated()
     assert "in go_wrong" in logged(caplog)
     assert "spawned" not in logged(caplog)
 
 
-def test_one_that_started_and_fails_later_names_no_spawn(caplog: Caplog) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            ref = system.spawn(Culprit)
-            await ref.started()
-            ref.tell("later")
-            await ref.terminated()
-
-    asyncio.run(main())
+async def test_one_that_started_and_fails_later_names_no_spawn(caplog: Caplog) -> None:
+    async with ActorSystem(config=STOP) as system:
+        ref = system.spawn(Culprit)
+        await ref.started()
+        ref.tell("later")
+        await ref.terminated()
     assert "in go_wrong" in logged(caplog)
     assert "spawned" not in logged(caplog)
 
 
-def test_a_spawn_keeps_nothing_of_its_caller_alive() -> None:
+async def test_a_spawn_keeps_nothing_of_its_caller_alive() -> None:
     class Local:
         """Something in the caller's frame."""
 
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
+    async with ActorSystem(config=STOP) as system:
 
-            def spawn() -> tuple[weakref.ref[Local], ActorRef[Any, Any]]:
-                mine = Local()
-                return weakref.ref(mine), system.spawn(Culprit)
+        def spawn() -> tuple[weakref.ref[Local], ActorRef[Any, Any]]:
+            mine = Local()
+            return weakref.ref(mine), system.spawn(Culprit)
 
-            kept, ref = spawn()
-            gc.collect()
-            assert kept() is None
-            await ref.started()
-
-    asyncio.run(main())
+        kept, ref = spawn()
+        gc.collect()
+        assert kept() is None
+        await ref.started()
 
 
-def test_a_class_that_was_made_with_arguments_names_the_line_that_left_them_out() -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            await system.spawn(Picky, 1).started()
-            line = here()
-            ref = system.spawn(Picky)  # type: ignore[arg-type]
-            assert line in notes_of(await failed_start(ref))
-
-    asyncio.run(main())
+async def test_a_class_that_was_made_with_arguments_names_the_line_that_left_them_out() -> None:
+    async with ActorSystem(config=STOP) as system:
+        await system.spawn(Picky, 1).started()
+        line = here()
+        ref = system.spawn(Picky)  # type: ignore[arg-type]
+        assert line in notes_of(await failed_start(ref))
 
 
 class Named(Actor[str, str]):
@@ -241,34 +215,31 @@ def warnings_of(caplog: Caplog) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
 
 
-def test_an_option_that_the_constructor_takes_too_is_told_once(caplog: Caplog) -> None:
+async def test_an_option_that_the_constructor_takes_too_is_told_once(caplog: Caplog) -> None:
     class Pet(Named):
         pass
 
-    async def main() -> None:
-        async with ActorSystem() as system:
-            by_position = system.spawn(Pet, "Ada", "tests", name="one")
-            by_props = system.spawn(props(Pet, name="Grace"), name="two")
-            neither = system.spawn(props(Pet), name="three")
-            greedy = system.spawn(Greedy, name="four", env={})
-            assert [one.name for one in (by_position, by_props, neither)] == ["one", "two", "three"]
-            assert await by_position.ask("hello") == "hello Ada in tests"
-            assert await by_props.ask("hello") == "hello Grace in production"
-            assert await neither.ask("hello") == "hello world in production"
-            assert await greedy.ask("hello") == "hello world"
-            assert warnings_of(caplog) == []
-            for name in ("five", "six"):
-                doubtful = system.spawn(Pet, name=name)
-                assert await doubtful.ask("hello") == "hello world in production"
-                assert doubtful.name == name
-
-    asyncio.run(main())
+    async with ActorSystem() as system:
+        by_position = system.spawn(Pet, "Ada", "tests", name="one")
+        by_props = system.spawn(props(Pet, name="Grace"), name="two")
+        neither = system.spawn(props(Pet), name="three")
+        greedy = system.spawn(Greedy, name="four", env={})
+        assert [one.name for one in (by_position, by_props, neither)] == ["one", "two", "three"]
+        assert await by_position.ask("hello") == "hello Ada in tests"
+        assert await by_props.ask("hello") == "hello Grace in production"
+        assert await neither.ask("hello") == "hello world in production"
+        assert await greedy.ask("hello") == "hello world"
+        assert warnings_of(caplog) == []
+        for name in ("five", "six"):
+            doubtful = system.spawn(Pet, name=name)
+            assert await doubtful.ask("hello") == "hello world in production"
+            assert doubtful.name == name
     [line] = warnings_of(caplog)
     assert "both spawn and the constructor of Pet take `name`, and this one is for spawn" in line
     assert "spawn(props(Pet, name=...)) to give it to the constructor" in line
 
 
-def test_a_context_tells_too_and_a_root_need_not(caplog: Caplog) -> None:
+async def test_a_context_tells_too_and_a_root_need_not(caplog: Caplog) -> None:
     class Pet(Named):
         pass
 
@@ -276,29 +247,23 @@ def test_a_context_tells_too_and_a_root_need_not(caplog: Caplog) -> None:
         def receive(self, message: str) -> str:
             return self.ctx.spawn(Pet, name=message).name
 
-    async def main() -> None:
-        async with ActorSystem(root=Pet) as system:
-            assert system.root is not None
-            assert await system.root.ask("hello") == "hello world in production"
-            assert warnings_of(caplog) == []
-            assert await system.spawn(Parent).ask("child") == "child"
-
-    asyncio.run(main())
+    async with ActorSystem(root=Pet) as system:
+        assert system.root is not None
+        assert await system.root.ask("hello") == "hello world in production"
+        assert warnings_of(caplog) == []
+        assert await system.spawn(Parent).ask("child") == "child"
     assert len(warnings_of(caplog)) == 1
 
 
 @PLACES
-def test_arguments_that_do_not_fit_end_the_actor_at_once(dispatcher: str, caplog: Caplog) -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            ref: ActorRef[str, str] = system.spawn(Needy, dispatcher=dispatcher)  # pyright: ignore
-            cause = await failed_start(ref)
-            assert isinstance(cause, TypeError)
-            assert "`name` is an option of spawn: use `spawn(props(Needy, name=...))`" in notes_of(cause)
-            with pytest.raises(ActorTerminated):
-                await ref.ask("hello")
-
-    asyncio.run(main())
+async def test_arguments_that_do_not_fit_end_the_actor_at_once(dispatcher: str, caplog: Caplog) -> None:
+    async with ActorSystem() as system:
+        ref: ActorRef[str, str] = system.spawn(Needy, dispatcher=dispatcher)  # pyright: ignore
+        cause = await failed_start(ref)
+        assert isinstance(cause, TypeError)
+        assert "`name` is an option of spawn: use `spawn(props(Needy, name=...))`" in notes_of(cause)
+        with pytest.raises(ActorTerminated):
+            await ref.ask("hello")
     [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert "its arguments do not fit its constructor, so a restart is of no use: it is stopped" in record.getMessage()
     assert "max_restarts" not in record.getMessage()

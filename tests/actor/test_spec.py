@@ -151,14 +151,6 @@ async def test_it_may_be_spawned(system: ActorSystem, factory: Any, args: Any, k
     assert await ref.ask("world") == "hello world"
 
 
-async def test_one_factory_makes_many_actors_each_its_own(system: ActorSystem) -> None:  # J4
-    made = props(Greeter, "hello")
-    refs = [system.spawn(made) for _ in range(3)]
-    assert len(set(refs)) == 3
-    for ref in refs:
-        assert await ref.ask("x") == "hello x"
-
-
 async def test_props_carry_keywords_of_spawns_own_names(system: ActorSystem) -> None:  # J4
     given = props(Demanding, name="Ada", parent="Byron", mailbox="a box")
     ref = system.spawn(given, name="actor", mailbox=MailboxConfig(capacity=3))
@@ -183,21 +175,6 @@ async def test_a_parameterized_class_may_be_spawned_like_the_class_itself(system
 
     assert await system.spawn(Box[int], 3).ask(4) == 3
     assert await system.spawn(Box[int]).ask(4) is None
-
-
-@pytest.mark.parametrize(
-    ("factory", "kind"),
-    [(Greeter, "Greeter"), (handler, "handler"), (maker, "maker"), (props(Greeter, "x"), "Greeter")],
-)
-async def test_a_nameless_actor_is_called_after_its_kind_and_a_number(
-    system: ActorSystem, factory: Any, kind: str
-) -> None:  # J4
-    first, second = system.spawn(factory), system.spawn(factory)
-    for ref in (first, second):
-        before, dollar, number = ref.name.partition("$")
-        assert (before, dollar) == (kind, "$")
-        assert number
-    assert first.name != second.name
 
 
 class Mute(Actor[Any, Any]): ...

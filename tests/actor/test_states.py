@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from greenroom import Actor, ActorSystem, State, SystemConfig
+from greenroom import ActorSystem, State, SystemConfig
 from tests.actor.diaries import AsyncDiary, Diary, flavours
 
 C, G, R, S, D, F, A, T = (
@@ -84,81 +83,6 @@ async def test_the_history_of_a_life(
     await ref.terminated()
     assert ref.history == expected
     assert ref.state is T
-
-
-class Bare(Actor[Any, Any]):
-    """Without a single hook: such an actor takes a short cut through its life."""
-
-    def receive(self, message: Any) -> Any:
-        raise message
-
-
-@pytest.mark.parametrize(
-    ("act", "expected"),
-    [("stop", (C, G, R, S, D, T)), ("kill", (C, G, R, T)), ("raise", (C, G, R, F, S, D, T))],
-)
-@pytest.mark.config(history=True)
-async def test_the_history_of_an_actor_without_hooks(
-    system: ActorSystem, act: str, expected: tuple[State, ...]
-) -> None:
-    ref = system.spawn(Bare)
-    await ref.started()
-    if act == "raise":
-        ref.tell(ValueError("x"))
-    else:
-        getattr(ref, act)()
-    await ref.terminated()
-    assert ref.history == expected
-
-
-async def test_without_the_wish_for_it_no_history_is_kept(system: ActorSystem) -> None:
-    ref = system.spawn(Bare)
-    await ref.started()
-    assert ref.history == ()
-    ref.stop()
-    await ref.terminated()
-    assert ref.history == ()
-
-
-@pytest.mark.config(history=True)
-async def test_the_history_can_be_read_along_the_way(system: ActorSystem) -> None:
-    ref = system.spawn(Bare)
-    seen = [ref.history]
-    await ref.started()
-    assert [*seen, ref.history] == [(C,), (C, G, R)]
-
-
-@flavours
-@pytest.mark.parametrize("act", ["stop", "kill", "fail"])
-@pytest.mark.config(history=True)
-async def test_an_actor_ended_before_it_began_takes_only_allowed_steps(
-    system: ActorSystem, diary: type[Diary], act: str
-) -> None:
-    notes: list[Any] = []
-    ref = system.spawn(diary, notes)
-    bare = system.spawn(Bare)
-    for one in (ref, bare):
-        if act == "fail":
-            one.fail(ValueError("x"))
-        else:
-            getattr(one, act)()
-        await one.terminated()
-        assert is_a_life(one.history, act == "kill"), one.history
-
-
-@flavours
-@pytest.mark.parametrize("trouble", ["", "pre_start"])
-@pytest.mark.config(history=True)
-async def test_an_actor_that_has_failed_cannot_fail_again(
-    system: ActorSystem, diary: type[Diary], trouble: str
-) -> None:
-    """The second order comes while the first failure waits for a decision."""
-    ref = system.spawn(diary, [], trouble)
-    ref.fail(ValueError("once"))
-    ref.fail(ValueError("twice"))
-    await ref.terminated()
-    assert is_a_life(ref.history), ref.history
-    assert ref.history.count(F) == 1
 
 
 ACTS = ["stop", "after_queued", "kill", "fail", "tell", "bad", "turn", "thread"]
