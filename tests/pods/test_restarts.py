@@ -90,51 +90,6 @@ def test_a_pod_that_fails_and_is_restarted_on_failure_is_restarted(thread: Threa
 
 
 @pytest.mark.parametrize("thread", THREADS)
-def test_a_pod_that_fails_and_is_never_restarted_is_gone(thread: ThreadModel) -> None:  # K13 row 4
-    diary = Diary()
-    troupe = troupe_class(
-        worker=Pod(doer(diary), thread=thread, restart=NEVER, expose=True), other=Pod(doer(diary))
-    ).new(kubelet=FOREVER)
-    phases = Phases(troupe)
-    error = ValueError("bad")
-    with playing(troupe) as call:
-        worker = troupe.exposed().worker
-        worker.send(fail_with(error))
-        assert phases.wait("worker", PodPhase.FAILED).reason is error
-        gone = send_until_gone(worker, "more")
-        assert "bad" in str(gone)
-        assert gone.message == "more"
-        assert gone.pod == "worker"
-        assert gone.__cause__ is error
-        assert worker.is_gone
-        assert not call.is_over
-    assert call.error is None
-    assert troupe.status["worker"].phase is PodPhase.FAILED
-    assert troupe.status["worker"].restarts == 0
-
-
-@pytest.mark.parametrize("thread", THREADS)
-def test_one_restart_too_many_ends_the_troupe(thread: ThreadModel) -> None:  # K13 row 5
-    diary = Diary()
-    troupe = troupe_class(worker=Pod(doer(diary), thread=thread, expose=True), other=Pod(doer(diary), expose=True)).new(
-        kubelet=KubeletConfig(max_restarts=2, within=3600.0, connect_timeout=3600.0)
-    )
-    errors = [ValueError(number) for number in range(3)]
-    worker = troupe.exposed().worker
-    for error in errors:
-        worker.send(fail_with(error))
-    call = InThread(troupe.play)
-    failed = call.join()
-    assert isinstance(failed, TroupeFailed)
-    assert failed.pod == "worker"
-    assert failed.__cause__ is errors[2]
-    assert_over(troupe)
-    for handle in troupe.exposed().worker.clone(), troupe.exposed().other:
-        with pytest.raises(PodGone):
-            handle.send("late")
-
-
-@pytest.mark.parametrize("thread", THREADS)
 def test_a_send_to_a_pod_that_is_being_restarted_waits_until_it_runs(thread: ThreadModel) -> None:  # K13 row 6, K4
     diary = Diary()
     hold = Hold()

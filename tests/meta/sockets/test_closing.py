@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import socket
 from typing import Any
 
@@ -15,7 +14,6 @@ from greenroom.meta import (
     Closed,
     CloseWrite,
     Connected,
-    Fixed,
     LengthPrefixed,
     PeerClosed,
     Received,
@@ -24,9 +22,9 @@ from greenroom.meta import (
     TcpServer,
     Write,
 )
-from greenroom.testing import TestProbe, capture_logs
+from greenroom.testing import capture_logs
 from tests.gates import Event, turns
-from tests.meta.owners import AsyncOwner, Echo, Ended, Scene, emptied, hear, hear_bytes, serve
+from tests.meta.owners import AsyncOwner, Ended, Scene, emptied, hear, hear_bytes, serve
 from tests.meta.peers import Peer, connect
 
 LARGE = b"0123456789abcdef" * 1_000_000
@@ -259,57 +257,6 @@ async def test_a_connection_that_is_stopped_does_not_count_any_more(system: Acto
         assert await alias.inspect("connections") == {"connections": 0}
         alias.tell(StopListening())
         assert await scene.probe.expect(Ended) == (alias, None)
-
-
-# -- a parent that is killed
-@pytest.mark.parametrize("seed", range(3))
-async def test_a_parent_that_is_killed_at_any_moment_leaves_nothing_behind(
-    system: ActorSystem, seed: int
-) -> None:  # E10, E12
-    """Ten times, with connections in the midst of reading and writing; the ledger is checked at the end."""
-    chance = random.Random(seed)
-
-    async def talk(address: Any) -> None:
-        try:
-            with await connect(address) as peer:
-                reading = asyncio.create_task(peer.cut_off()) if chance.random() < 0.7 else None
-                while True:
-                    try:
-                        await peer.send(chance.randbytes(chance.randrange(1, 3000)))
-                        await asyncio.sleep(0)
-                    except ConnectionError:
-                        break
-                await (reading if reading is not None else peer.cut_off())
-        except ConnectionError:
-            pass
-
-    async def once(system: ActorSystem) -> None:
-        scene = Scene(system)
-        handler = chance.choice([None, Echo])
-        server, alias = await serve(scene, handler=handler, framing=chance.choice([None, Fixed(100)]))
-        talks = [asyncio.create_task(talk(server.address)) for _ in range(6)]
-        scene.probe.ignore(lambda heard: _answer(heard, chance))
-        for _ in range(chance.randrange(0, 120)):
-            await asyncio.sleep(0)
-        scene.owner.kill()
-        await scene.owner.terminated()
-        await alias.terminated()
-        await asyncio.gather(*talks)
-        scene.probe.ref.stop()
-        await scene.probe.ref.terminated()
-
-    bystander = TestProbe(system)
-    for _ in range(10):
-        await once(system)
-        assert system.actors() == [bystander.ref]
-
-
-def _answer(heard: Any, chance: random.Random) -> bool:
-    """Write something back, as a probe that ignores everything sees it."""
-    message = getattr(heard, "message", None)
-    if isinstance(message, Received) and chance.random() < 0.5:
-        message.alias.tell(Write(message.data))
-    return True
 
 
 async def test_a_peer_that_writes_no_more_can_still_be_answered(system: ActorSystem) -> None:  # E10

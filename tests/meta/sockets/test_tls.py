@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import subprocess
 from typing import Any
 
 import pytest
@@ -325,26 +324,3 @@ def test_a_handshake_of_no_time_at_all_is_an_option_that_makes_no_sense(server_t
     with pytest.raises(ConfigError) as caught:
         TcpServer(tls=server_tls, handshake_timeout=0)
     assert caught.value.field == "handshake_timeout"
-
-
-async def test_the_program_openssl_can_talk_to_a_server(
-    system: ActorSystem, mutual_tls: ssl.SSLContext, certificates: Certificates
-) -> None:  # E10
-    def talk(port: int) -> str:
-        files = ("-CAfile", certificates.ca, "-cert", certificates.client, "-key", certificates.client_key)
-        options = ("-verify_return_error", "-verify_hostname", "localhost", "-quiet", "-no_ign_eof")
-        command = ["openssl", "s_client", "-connect", f"{LOOPBACK}:{port}", *map(str, files), *options]
-        with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write("hello from openssl\n")
-            process.stdin.flush()
-            answer = process.stdout.readline()
-            process.stdin.close()
-            process.wait(60)
-        return answer
-
-    scene = Scene(system)
-    server, alias = await serve(scene, handler=Echo, tls=mutual_tls, framing=Lines())
-    assert await asyncio.to_thread(talk, server.address[1]) == "hello from openssl\n"
-    await emptied(alias)
