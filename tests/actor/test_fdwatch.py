@@ -13,18 +13,7 @@ from typing import Any
 
 import pytest
 
-from greenroom import (
-    READ,
-    WRITE,
-    Actor,
-    ActorRef,
-    ActorSystem,
-    FdWatch,
-    IoReady,
-    MailboxConfig,
-    Overflow,
-    Supervision,
-)
+from greenroom import READ, WRITE, Actor, ActorRef, ActorSystem, FdWatch, IoReady, MailboxConfig, Overflow, Supervision
 from greenroom.errors import BadArgument, TooManyWatches, WatchError
 from greenroom.testing import TestProbe
 from tests.gates import Event

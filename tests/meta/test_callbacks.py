@@ -13,18 +13,7 @@ import pytest
 from greenroom import Actor, ActorSystem, Alias, ExitKind, ExitReason, MailboxConfig
 from greenroom.errors import ActorTerminated, ConfigError, GreenroomError, NameTaken, NotAMeta
 from greenroom.meta import Compression, MetaOptions, MetaProcess
-from tests.meta.owners import (
-    BAD,
-    AsyncDiary,
-    Diary,
-    Ended,
-    Panic,
-    Quiet,
-    Ref,
-    Scene,
-    kinds,
-    noted,
-)
+from tests.meta.owners import BAD, AsyncDiary, Diary, Ended, Panic, Quiet, Ref, Scene, kinds, noted
 
 
 # -- init

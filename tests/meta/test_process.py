@@ -14,19 +14,7 @@ import pytest
 from greenroom import ActorSystem, ExitKind, ExitReason, Lane, MailboxConfig, MailboxFull, ManualClock, Parallel
 from greenroom.errors import BadArgument, ConfigError, MetaNotSpawned, Unhandled
 from greenroom.meta import Compression, MetaOptions, MetaProcess, MetaState
-from tests.meta.owners import (
-    AsyncDiary,
-    AsyncOwner,
-    Diary,
-    Ended,
-    Heard,
-    Held,
-    Quiet,
-    Scene,
-    kinds,
-    noted,
-    pair,
-)
+from tests.meta.owners import AsyncDiary, AsyncOwner, Diary, Ended, Heard, Held, Quiet, Scene, kinds, noted, pair
 
 if TYPE_CHECKING:
     from tests.conftest import Play

@@ -11,17 +11,7 @@ from greenroom import Backoff, SystemConfig
 from greenroom.errors import ManifestError, PodGone, TroupeEnding
 from greenroom.pods import Buffers, KubeletConfig, Pod, PodPhase, RestartPolicy, ShutdownMode, ThreadModel, Troupe
 from greenroom.testing import assert_ledger_balanced
-from tests.pods.troupes import (
-    Diary,
-    Hold,
-    Phases,
-    doer,
-    fail_with,
-    finish,
-    playing,
-    send_until_gone,
-    troupe_class,
-)
+from tests.pods.troupes import Diary, Hold, Phases, doer, fail_with, finish, playing, send_until_gone, troupe_class
 from tests.pods.workers import Caller
 
 ONCE = KubeletConfig(max_restarts=1)

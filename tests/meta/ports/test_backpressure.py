@@ -13,17 +13,7 @@ import pytest
 
 from greenroom import ActorSystem, Alias, ExitKind, Lane, MailboxConfig
 from greenroom.errors import ConnectionClosed, FrameError, MailboxFull, SendTimeout
-from greenroom.meta import (
-    Close,
-    CloseWrite,
-    Exited,
-    Fixed,
-    Lines,
-    MetaOptions,
-    Raw,
-    SendSignal,
-    Write,
-)
+from greenroom.meta import Close, CloseWrite, Exited, Fixed, Lines, MetaOptions, Raw, SendSignal, Write
 from tests.gates import turns
 from tests.meta.owners import AsyncOwner, Scene
 from tests.meta.ports.programs import (

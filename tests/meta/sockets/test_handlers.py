@@ -10,17 +10,7 @@ import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Backoff, Behaviors, Context, Supervision
 from greenroom.actor.api.props import props
-from greenroom.meta import (
-    Close,
-    Closed,
-    Connected,
-    Fixed,
-    Lines,
-    Received,
-    Register,
-    StopListening,
-    Write,
-)
+from greenroom.meta import Close, Closed, Connected, Fixed, Lines, Received, Register, StopListening, Write
 from greenroom.testing import TestProbe, capture_logs
 from tests.meta.owners import Echo, Ended, Reporter, Scene, emptied, hear, serve
 from tests.meta.peers import connect
