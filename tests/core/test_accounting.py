@@ -77,7 +77,7 @@ def pause() -> Generator[None, None, None]:
 
 
 class Reply(Receipt):
-    """A slip that can be withdrawn, and counts how often it learned of an end."""
+    """A receipt that can be withdrawn, and counts how often it learned of an end."""
 
     def __init__(self) -> None:
         self.wanted = True
@@ -182,17 +182,17 @@ class LedgerMachine(RuleBasedStateMachine):
             self.suspended -= 1
             self.look()
 
-    def send(self, cell: Cell, wish: str, lane: Lane, slip: Reply | None = None) -> None:
+    def send(self, cell: Cell, wish: str, lane: Lane, receipt: Reply | None = None) -> None:
         try:
-            if slip is None:
+            if receipt is None:
                 cell.tell(wish, None, lane)
             else:
-                cell.post(wish, slip, lane)
+                cell.post(wish, receipt, lane)
             self.sent += 1
         except MailboxFull:
             self.rejected += 1
-            if slip is not None:
-                slip.ends.append("rejected")
+            if receipt is not None:
+                receipt.ends.append("rejected")
         self.look()
 
     @rule(which=which, policy=st.sampled_from(Overflow), ordered=st.booleans())

@@ -1,4 +1,4 @@
-"""The door: what happens to a message that finds its mailbox full, closed, or ordered by a key it cannot have."""
+"""Admission: what happens to a message that finds its mailbox full, closed, or ordered by a key it cannot have."""
 
 import threading
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Told(Host):
         return Observer()
 
 
-class House:
+class FullActor:
     """A loop whose one cell is full in every lane of `capacity`, and handles nothing until it is released."""
 
     def __init__(self, overflow: Overflow, capacity: int = 3, priority: Callable[[Any], Any] | None = None) -> None:
@@ -80,19 +80,19 @@ class House:
 
 @pytest.mark.parametrize("lane", LANES)
 def test_reject_gives_the_message_back_and_the_sender_goes_on(lane: Lane) -> None:
-    house = House(Overflow.REJECT, capacity=1)
-    house.tell_all("first", lane=lane)
+    actor = FullActor(Overflow.REJECT, capacity=1)
+    actor.tell_all("first", lane=lane)
     with pytest.raises(MailboxFull) as caught:
-        house.tell_all("second", lane=lane)
+        actor.tell_all("second", lane=lane)
     full = caught.value
     assert (full.message, full.ref, full.lane, full.capacity) == ("second", "the cell", lane, 1)
-    assert house.told.by_hooks == [("full", "the cell", "second", lane)]
-    assert house.told.by_host == []
-    assert count_cell(house.cell) == Ledger(sent=1, queued=1, rejected=1)
-    assert house.run() == ["first"]
-    house.tell_all("third", lane=lane)
-    house.loop.run_until_idle()
-    assert house.handled == ["first", "third"]
+    assert actor.told.by_hooks == [("full", "the cell", "second", lane)]
+    assert actor.told.by_host == []
+    assert count_cell(actor.cell) == Ledger(sent=1, queued=1, rejected=1)
+    assert actor.run() == ["first"]
+    actor.tell_all("third", lane=lane)
+    actor.loop.run_until_idle()
+    assert actor.handled == ["first", "third"]
 
 
 @pytest.mark.parametrize("lane", LANES)
@@ -102,13 +102,13 @@ def test_reject_gives_the_message_back_and_the_sender_goes_on(lane: Lane) -> Non
 def test_a_dropping_mailbox_drops_exactly_one_and_counts_it_once(
     policy: Overflow, kept: list[int], gone: int, lane: Lane
 ) -> None:
-    house = House(policy)
-    house.tell_all(0, 1, 2, 3, lane=lane)
-    assert house.told.by_host == [("dropped", gone, lane)]
-    assert house.told.by_hooks == [("dropped", "the cell", gone, lane)]
-    assert count_cell(house.cell) == Ledger(sent=4, dropped=1, queued=3)
-    assert house.run() == kept
-    assert count_loop(house.loop) == Ledger(sent=4, handled=3, dropped=1)
+    actor = FullActor(policy)
+    actor.tell_all(0, 1, 2, 3, lane=lane)
+    assert actor.told.by_host == [("dropped", gone, lane)]
+    assert actor.told.by_hooks == [("dropped", "the cell", gone, lane)]
+    assert count_cell(actor.cell) == Ledger(sent=4, dropped=1, queued=3)
+    assert actor.run() == kept
+    assert count_loop(actor.loop) == Ledger(sent=4, handled=3, dropped=1)
 
 
 def test_capacity_counts_what_is_queued_not_what_is_in_hand() -> None:
@@ -130,84 +130,84 @@ def test_capacity_counts_what_is_queued_not_what_is_in_hand() -> None:
 
 @pytest.mark.parametrize("policy", list(Overflow))
 def test_a_notice_takes_no_room_and_is_never_refused_nor_evicted(policy: Overflow) -> None:
-    house = House(policy, capacity=1)
+    actor = FullActor(policy, capacity=1)
     for number in range(3):
-        house.cell.notify(("notice", number))
-    house.tell_all("first")
+        actor.cell.notify(("notice", number))
+    actor.tell_all("first")
     for number in range(3, 6):
-        house.cell.notify(("notice", number))
-    assert house.told.by_hooks == []
+        actor.cell.notify(("notice", number))
+    assert actor.told.by_hooks == []
     if policy is Overflow.REJECT:
         with pytest.raises(MailboxFull):
-            house.tell_all("second")
+            actor.tell_all("second")
     else:
-        house.tell_all("second")
+        actor.tell_all("second")
     before = [("notice", number) for number in range(3)]
     after = [("notice", number) for number in range(3, 6)]
     if policy is Overflow.DROP_OLD:
-        assert house.run() == [*before, *after, "second"]
+        assert actor.run() == [*before, *after, "second"]
     else:
-        assert house.run() == [*before, "first", *after]
-    assert count_loop(house.loop).balanced
+        assert actor.run() == [*before, "first", *after]
+    assert count_loop(actor.loop).balanced
 
 
 @pytest.mark.parametrize("policy", list(Overflow))
 def test_a_handled_notice_leaves_the_bound_where_it_was(policy: Overflow) -> None:
-    house = House(policy, capacity=2)
+    actor = FullActor(policy, capacity=2)
     for _ in range(5):
-        house.cell.notify("notice")
-    house.run()
-    house.handled.clear()
-    house.cell.hold()
-    house.tell_all(0, 1)
-    assert house.told.by_hooks == []
+        actor.cell.notify("notice")
+    actor.run()
+    actor.handled.clear()
+    actor.cell.hold()
+    actor.tell_all(0, 1)
+    assert actor.told.by_hooks == []
     if policy is Overflow.REJECT:
         with pytest.raises(MailboxFull):
-            house.tell_all(2)
+            actor.tell_all(2)
     else:
-        house.tell_all(2)
-        assert len(house.told.by_hooks) == 1
-    assert house.cell.queued() == 2
+        actor.tell_all(2)
+        assert len(actor.told.by_hooks) == 1
+    assert actor.cell.queued() == 2
 
 
 @pytest.mark.parametrize("lane", LANES)
 def test_a_tell_to_a_retired_cell_is_a_dead_letter_without_an_exception(lane: Lane) -> None:
-    house = House(Overflow.REJECT, capacity=1)
-    house.tell_all("queued", lane=lane)
-    house.cell.notify("a notice is no letter")
-    house.loop.retire(house.cell)
+    actor = FullActor(Overflow.REJECT, capacity=1)
+    actor.tell_all("queued", lane=lane)
+    actor.cell.notify("a notice is no letter")
+    actor.loop.retire(actor.cell)
     for number in range(3):
-        house.cell.tell(number, "the sender", lane)
-    house.cell.notify("nor is this")
-    assert house.told.by_host == [
+        actor.cell.tell(number, "the sender", lane)
+    actor.cell.notify("nor is this")
+    assert actor.told.by_host == [
         ("dead_letter", "queued", None),
         *(("dead_letter", number, "the sender") for number in range(3)),
     ]
-    assert [event[2] for event in house.told.by_hooks] == ["queued", 0, 1, 2]
-    house.loop.run_until_idle()
-    assert house.handled == []
-    assert count_loop(house.loop) == Ledger(sent=4, dead_lettered=4)
+    assert [event[2] for event in actor.told.by_hooks] == ["queued", 0, 1, 2]
+    actor.loop.run_until_idle()
+    assert actor.handled == []
+    assert count_loop(actor.loop) == Ledger(sent=4, dead_lettered=4)
 
 
 @pytest.mark.parametrize("policy", list(Overflow))
 @given(lanes=st.lists(st.sampled_from(LANES), max_size=30))
 @settings(max_examples=40, deadline=None)
 def test_any_flood_leaves_in_each_lane_what_the_policy_says(policy: Overflow, lanes: list[Lane]) -> None:
-    house = House(policy, capacity=2)
+    actor = FullActor(policy, capacity=2)
     given_back = []
     for number, lane in enumerate(lanes):
         try:
-            house.cell.tell((lane, number), lane=lane)
+            actor.cell.tell((lane, number), lane=lane)
         except MailboxFull as full:
             given_back.append(full.message)
-    house.run()
-    assert len(given_back) == count_loop(house.loop).rejected
-    assert not set(given_back) & set(house.handled)
+    actor.run()
+    assert len(given_back) == count_loop(actor.loop).rejected
+    assert not set(given_back) & set(actor.handled)
     for lane in LANES:
         sent = [(lane, number) for number, where in enumerate(lanes) if where is lane]
         kept = sent[-2:] if policy is Overflow.DROP_OLD else sent[:2]
-        assert [message for message in house.handled if message[0] is lane] == kept
-    counts = count_loop(house.loop)
+        assert [message for message in actor.handled if message[0] is lane] == kept
+    counts = count_loop(actor.loop)
     assert counts.balanced
     assert counts.handled + counts.dropped + counts.rejected == len(lanes)
 
@@ -230,15 +230,15 @@ def key_of(message: Any) -> Any:
     ],
 )
 def test_a_full_mailbox_with_a_key_follows_its_policy(policy: Overflow, handled: list[object]) -> None:
-    house = House(policy, priority=key_of)
-    house.tell_all((3, "a"), (1, "b"), (2, "c"))
+    actor = FullActor(policy, priority=key_of)
+    actor.tell_all((3, "a"), (1, "b"), (2, "c"))
     if policy is Overflow.REJECT:
         with pytest.raises(MailboxFull):
-            house.tell_all((0, "d"))
+            actor.tell_all((0, "d"))
     else:
-        house.tell_all((0, "d"))
-    assert house.run() == handled
-    assert count_loop(house.loop).balanced
+        actor.tell_all((0, "d"))
+    assert actor.run() == handled
+    assert count_loop(actor.loop).balanced
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -247,50 +247,50 @@ def test_a_full_mailbox_with_a_key_follows_its_policy(policy: Overflow, handled:
 def test_a_sender_whose_message_has_no_place_gets_the_error_and_nothing_else_is_lost(
     bad: object, error: type[Exception], policy: Overflow, full: bool
 ) -> None:
-    house = House(policy, capacity=3, priority=key_of)
+    actor = FullActor(policy, capacity=3, priority=key_of)
     good = [(2, "a"), (1, "b"), (3, "c")] if full else [(2, "a"), (1, "b")]
-    house.tell_all(*good)
+    actor.tell_all(*good)
     if full and policy is Overflow.REJECT:
         error = MailboxFull
     if full and policy is Overflow.DROP_NEW:
-        house.tell_all(bad)
+        actor.tell_all(bad)
     else:
         with pytest.raises(error):
-            house.tell_all(bad)
-    lost = [event for event in house.told.by_host if event[1] != bad]
+            actor.tell_all(bad)
+    lost = [event for event in actor.told.by_host if event[1] != bad]
     assert lost == []
-    assert house.run() == sorted(good)
-    assert count_loop(house.loop).balanced
+    assert actor.run() == sorted(good)
+    assert count_loop(actor.loop).balanced
 
 
 def test_keys_that_turn_out_incomparable_only_later_lose_nothing_and_stop_nobody() -> None:
-    house = House(Overflow.REJECT, capacity=10, priority=key_of)
-    other = house.loop.spawn(list.append, house.handled)
+    actor = FullActor(Overflow.REJECT, capacity=10, priority=key_of)
+    other = actor.loop.spawn(list.append, actor.handled)
     # Each of the last two compares with the first, so both are let in; they do not compare with one another.
     messages = [((0, 0), "a"), ((1, None), "b"), ((1, "x"), "c")]
-    house.tell_all(*messages)
-    house.cell.release()
+    actor.tell_all(*messages)
+    actor.cell.release()
     other.tell("other")
-    house.loop.run_until_idle()
+    actor.loop.run_until_idle()
     other.tell("still there")
-    house.loop.run_until_idle()
-    dead = [event[1] for event in house.told.by_host if event[0] == "dead_letter"]
-    counts = count_loop(house.loop)
-    assert [message for message in house.handled if message in ("other", "still there")] == ["other", "still there"]
+    actor.loop.run_until_idle()
+    dead = [event[1] for event in actor.told.by_host if event[0] == "dead_letter"]
+    counts = count_loop(actor.loop)
+    assert [message for message in actor.handled if message in ("other", "still there")] == ["other", "still there"]
     assert counts.balanced
-    gone = {message for message in messages if message not in house.handled and message not in dead}
+    gone = {message for message in messages if message not in actor.handled and message not in dead}
     assert len(gone) <= counts.failed
 
 
 @pytest.mark.parametrize("policy", list(Overflow))
 def test_a_tick_or_a_foreign_message_without_a_place_is_a_dead_letter(policy: Overflow) -> None:
-    house = House(policy, capacity=3, priority=key_of)
-    house.tell_all((1, "a"))
-    house.loop.start_timer(0.0, house.cell, "no key")
-    house.loop.run_until_idle()
-    assert [event[1] for event in house.told.by_host] == ["no key"]
-    assert house.run() == [(1, "a")]
-    assert count_loop(house.loop) == Ledger(sent=2, handled=1, dead_lettered=1)
+    actor = FullActor(policy, capacity=3, priority=key_of)
+    actor.tell_all((1, "a"))
+    actor.loop.start_timer(0.0, actor.cell, "no key")
+    actor.loop.run_until_idle()
+    assert [event[1] for event in actor.told.by_host] == ["no key"]
+    assert actor.run() == [(1, "a")]
+    assert count_loop(actor.loop) == Ledger(sent=2, handled=1, dead_lettered=1)
 
 
 class Guard(Host):

@@ -21,7 +21,7 @@ AGES = 1e9
 """More time than any test takes by its manual clock."""
 
 
-class Hall:
+class TimedLoop:
     """A loop on a clock moved by hand; each message is written down with the cell that handled it."""
 
     def __init__(self, per_visit: int = 64, per_tick: int = 1024, seconds: float = AGES, cost: float = 0.0) -> None:
@@ -66,53 +66,53 @@ class Lenient(Host):
 
 
 def test_three_cells_with_a_hundred_messages_each_and_a_budget_of_ten_take_turns_of_ten() -> None:
-    hall = Hall(per_visit=10)
-    hall.fill("abc", 100)
-    hall.loop.run_until_idle()
-    assert hall.visits() == [("a", 10), ("b", 10), ("c", 10)] * 10
+    timed = TimedLoop(per_visit=10)
+    timed.fill("abc", 100)
+    timed.loop.run_until_idle()
+    assert timed.visits() == [("a", 10), ("b", 10), ("c", 10)] * 10
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
 def test_orders_before_between_and_after_messages_take_nothing_of_a_budget(budget: int) -> None:
-    hall = Hall(per_visit=budget)
+    timed = TimedLoop(per_visit=budget)
 
     def then(name: str, message: Any) -> None:
         if name == "a":
             for _ in range(2):
-                ordering.order(lambda _: hall.log.append(("a", "order")))
+                ordering.order(lambda _: timed.log.append(("a", "order")))
 
-    ordering = hall.spawn("a", then)
+    ordering = timed.spawn("a", then)
     for number in range(2 * budget):
         ordering.tell(number)
-    ordering.order(lambda _: hall.log.append(("a", "first")))
-    hall.fill("b", 2 * budget)
-    hall.loop.run_until_idle()
+    ordering.order(lambda _: timed.log.append(("a", "first")))
+    timed.fill("b", 2 * budget)
+    timed.loop.run_until_idle()
     of_one = [kind for number in range(budget) for kind in (number, "order", "order")]
     of_other = [kind for number in range(budget, 2 * budget) for kind in (number, "order", "order")]
-    assert [said for name, said in hall.log if name == "a"] == ["first", *of_one, *of_other]
-    assert hall.visits() == [("a", 1 + 3 * budget), ("b", budget), ("a", 3 * budget), ("b", budget)]
+    assert [said for name, said in timed.log if name == "a"] == ["first", *of_one, *of_other]
+    assert timed.visits() == [("a", 1 + 3 * budget), ("b", budget), ("a", 3 * budget), ("b", budget)]
 
 
 def test_an_actor_that_orders_itself_about_without_end_does_not_outlast_a_tick() -> None:
-    hall = Hall(seconds=0.5)
+    timed = TimedLoop(seconds=0.5)
 
     def again(cell: Cell) -> None:
-        hall.clock.step(hall.clock.now() + 0.1)
-        hall.log.append(("a", "order"))
+        timed.clock.step(timed.clock.now() + 0.1)
+        timed.log.append(("a", "order"))
         cell.order(again)
 
-    hall.spawn("a").order(again)
-    hall.spawn("b").tell(1)
-    assert hall.tick() == ["a"] * 5
-    assert hall.tick()[0] == "b"
+    timed.spawn("a").order(again)
+    timed.spawn("b").tell(1)
+    assert timed.tick() == ["a"] * 5
+    assert timed.tick()[0] == "b"
 
 
 @settings(max_examples=60, deadline=None)
 @given(budget=st.integers(1, 12), depths=st.lists(st.integers(0, 40), min_size=1, max_size=6))
 def test_with_budget_n_a_visit_handles_at_most_n_and_all_take_turns(budget: int, depths: list[int]) -> None:
-    hall = Hall(per_visit=budget)
+    timed = TimedLoop(per_visit=budget)
     for name, depth in enumerate(depths):
-        cell = hall.spawn(str(name))
+        cell = timed.spawn(str(name))
         for number in range(depth):
             cell.tell(number)
     expected: list[str] = []
@@ -121,50 +121,50 @@ def test_with_budget_n_a_visit_handles_at_most_n_and_all_take_turns(budget: int,
         for name, depth in left.items():
             expected += [str(name)] * min(budget, depth)
             left[name] = max(0, depth - budget)
-    hall.loop.run_until_idle()
-    assert [name for name, _ in hall.log] == expected
+    timed.loop.run_until_idle()
+    assert [name for name, _ in timed.log] == expected
 
 
 def test_a_budget_holds_in_all_lanes_together_and_for_notices_and_leaves_orders_out() -> None:
-    hall = Hall(per_visit=10)
-    mixed, other = hall.spawn("mixed"), hall.spawn("other")
+    timed = TimedLoop(per_visit=10)
+    mixed, other = timed.spawn("mixed"), timed.spawn("other")
     for number in range(10):
         mixed.tell(number, lane=Lane(number % 4))
         mixed.notify(number)
-        mixed.order(lambda cell: hall.log.append(("mixed", "order")))
+        mixed.order(lambda cell: timed.log.append(("mixed", "order")))
         other.tell(number)
         other.tell(number)
-    hall.loop.run_until_idle()
-    assert hall.visits() == [("mixed", 20), ("other", 10), ("mixed", 10), ("other", 10)]
+    timed.loop.run_until_idle()
+    assert timed.visits() == [("mixed", 20), ("other", 10), ("mixed", 10), ("other", 10)]
 
 
 def test_a_tick_makes_exactly_as_many_visits_as_it_may() -> None:
-    hall = Hall(per_visit=2, per_tick=3)
-    hall.fill("abcde", 4)
-    assert hall.tick() == list("aabbcc")
-    assert hall.tick() == list("ddeeaa")
-    assert hall.tick() == list("bbccdd")
-    assert hall.tick() == list("ee")
-    assert not hall.loop.has_work()
+    timed = TimedLoop(per_visit=2, per_tick=3)
+    timed.fill("abcde", 4)
+    assert timed.tick() == list("aabbcc")
+    assert timed.tick() == list("ddeeaa")
+    assert timed.tick() == list("bbccdd")
+    assert timed.tick() == list("ee")
+    assert not timed.loop.has_work()
 
 
 def test_a_cell_stands_in_the_run_queue_once_however_much_it_is_sent() -> None:
-    hall = Hall()
-    cell = hall.fill("a", 50)[0]
+    timed = TimedLoop()
+    cell = timed.fill("a", 50)[0]
     cell.order(lambda cell: None)
     cell.notify("notice")
     cell.tell("control", lane=Lane.CONTROL)
     cell.release()
-    assert hall.loop.runq.count == 1
+    assert timed.loop.runq.count == 1
 
 
 def test_a_cell_that_sends_to_itself_without_end_leaves_others_their_turn() -> None:
-    hall = Hall(per_visit=10, per_tick=4)
-    greedy = hall.spawn("greedy", lambda name, message: greedy.tell(message))
+    timed = TimedLoop(per_visit=10, per_tick=4)
+    greedy = timed.spawn("greedy", lambda name, message: greedy.tell(message))
     greedy.tell("again")
     for number in range(3):
-        hall.spawn(str(number)).tell("once")
-    assert hall.tick() == ["greedy"] * 10 + ["0", "1", "2"]
+        timed.spawn(str(number)).tell("once")
+    assert timed.tick() == ["greedy"] * 10 + ["0", "1", "2"]
 
 
 # The time of a tick
@@ -172,25 +172,25 @@ def test_a_cell_that_sends_to_itself_without_end_leaves_others_their_turn() -> N
 
 @pytest.mark.parametrize(("cost", "begun"), [(0.0625, 16), (0.25, 4), (0.375, 3), (1.0, 1), (100.0, 1)])
 def test_a_tick_begins_no_message_once_its_time_is_up(cost: float, begun: int) -> None:
-    hall = Hall(seconds=1.0, cost=cost)
-    hall.fill("abc", 40)
+    timed = TimedLoop(seconds=1.0, cost=cost)
+    timed.fill("abc", 40)
     for _ in range(5):
-        assert len(hall.tick()) == begun
+        assert len(timed.tick()) == begun
 
 
 def test_one_slow_message_after_many_fast_ones_ends_the_tick() -> None:
-    hall = Hall(seconds=1.0)
+    timed = TimedLoop(seconds=1.0)
 
     def dawdle(name: str, message: object) -> None:
         if message == 30:
-            hall.clock.step(hall.clock.now() + 1.0)
+            timed.clock.step(timed.clock.now() + 1.0)
 
-    cell, other = hall.spawn("a", dawdle), hall.spawn("b")
+    cell, other = timed.spawn("a", dawdle), timed.spawn("b")
     for number in range(60):
         cell.tell(number)
         other.tell(number)
-    hall.tick()
-    assert hall.log[-1] == ("a", 30)
+    timed.tick()
+    assert timed.log[-1] == ("a", 30)
 
 
 def spin(seconds: float) -> None:
@@ -230,13 +230,13 @@ def test_by_the_machines_clock_a_tick_ends_three_messages_after_its_time_at_the_
 
 @pytest.mark.parametrize("lane", list(Lane))
 def test_time_is_kept_in_every_lane(lane: Lane) -> None:
-    hall = Hall(seconds=1.0, cost=0.5)
-    cells = [hall.spawn(name) for name in "ab"]
+    timed = TimedLoop(seconds=1.0, cost=0.5)
+    cells = [timed.spawn(name) for name in "ab"]
     for cell in cells:
         for number in range(10):
             cell.tell(number, lane=lane)
     for _ in range(10):
-        assert len(hall.tick()) == 2
+        assert len(timed.tick()) == 2
 
 
 def fail(name: str, message: object) -> None:
@@ -269,50 +269,52 @@ async def return_at_once(name: str, message: object) -> None:
 )
 @pytest.mark.parametrize("lane", list(Lane))
 def test_time_is_kept_however_the_handler_ends(then: Callable[[str, Any], object] | None, lane: Lane) -> None:
-    hall = Hall(seconds=1.0, cost=1.0)
+    timed = TimedLoop(seconds=1.0, cost=1.0)
     for number in range(20):
-        hall.spawn(str(number), then).tell("message", lane=lane)
-    assert hall.tick() == ["0"]
+        timed.spawn(str(number), then).tell("message", lane=lane)
+    assert timed.tick() == ["0"]
 
 
 @pytest.mark.parametrize("how", ["order", "notify"])
 def test_time_is_kept_after_an_order_or_a_notice(how: str) -> None:
-    hall = Hall(seconds=1.0, cost=1.0)
+    timed = TimedLoop(seconds=1.0, cost=1.0)
     for number in range(20):
-        cell = hall.spawn(str(number))
+        cell = timed.spawn(str(number))
         if how == "order":
             cell.order(lambda cell: cell.handler(None, "order"))
         else:
             cell.notify("notice")
-    assert hall.tick() == ["0"]
+    assert timed.tick() == ["0"]
 
 
 def test_time_is_kept_when_a_handler_retires_its_own_cell() -> None:
-    hall = Hall(seconds=1.0, cost=1.0)
-    cells = [hall.spawn(str(number), lambda name, message: hall.loop.retire(cells[int(name)])) for number in range(20)]
+    timed = TimedLoop(seconds=1.0, cost=1.0)
+    cells = [
+        timed.spawn(str(number), lambda name, message: timed.loop.retire(cells[int(name)])) for number in range(20)
+    ]
     for cell in cells:
         cell.tell("message")
-    assert hall.tick() == ["0"]
+    assert timed.tick() == ["0"]
 
 
 def test_a_cell_that_was_cut_short_goes_to_the_back_of_the_queue() -> None:
-    hall = Hall(seconds=1.0, cost=0.5)
-    hall.fill("abc", 4)
-    assert [hall.tick() for _ in range(6)] == [list("aa"), list("bb"), list("cc")] * 2
+    timed = TimedLoop(seconds=1.0, cost=0.5)
+    timed.fill("abc", 4)
+    assert [timed.tick() for _ in range(6)] == [list("aa"), list("bb"), list("cc")] * 2
 
 
 def test_every_tick_makes_progress_even_with_no_time_left_to_speak_of() -> None:
-    hall = Hall(seconds=1e-9, cost=1.0)
-    hall.fill("ab", 3)
-    assert [hall.tick() for _ in range(6)] == [["a"], ["b"], ["a"], ["b"], ["a"], ["b"]]
+    timed = TimedLoop(seconds=1e-9, cost=1.0)
+    timed.fill("ab", 3)
+    assert [timed.tick() for _ in range(6)] == [["a"], ["b"], ["a"], ["b"], ["a"], ["b"]]
 
 
 # Visits that follow the load (M17)
 
 
-def strained_hall() -> Hall:
+def strained_loop() -> TimedLoop:
     """Thirty cells that always have six messages; a tick has time for sixteen messages, so few cells get a turn."""
-    hall = Hall(per_visit=64, seconds=1.0, cost=1 / 16)
+    timed = TimedLoop(per_visit=64, seconds=1.0, cost=1 / 16)
     cells: dict[str, Cell] = {}
 
     def again(name: str, message: object) -> None:
@@ -321,59 +323,59 @@ def strained_hall() -> Hall:
 
     for number in range(30):
         name = str(number)
-        cells[name] = hall.spawn(name, again)
+        cells[name] = timed.spawn(name, again)
         for _ in range(6):
             cells[name].tell("for ever")
-    return hall
+    return timed
 
 
-def served_in(hall: Hall) -> int:
+def served_in(timed: TimedLoop) -> int:
     """How many cells got a turn in one tick."""
-    return len(set(hall.tick()))
+    return len(set(timed.tick()))
 
 
 def test_visits_get_shorter_while_ticks_leave_cells_without_a_turn() -> None:
-    hall = strained_hall()
-    calm = served_in(hall)
+    timed = strained_loop()
+    calm = served_in(timed)
     assert calm == 1  # with whole visits the first cell, always busy, takes all the time there is
-    served = [served_in(hall) for _ in range(12)]
+    served = [served_in(timed) for _ in range(12)]
     assert served == sorted(served)
     assert served[-1] == 16  # one message each
 
 
 def test_a_deep_queue_keeps_longer_visits_under_strain() -> None:
-    hall = strained_hall()
-    deep = hall.spawn("deep")
+    timed = strained_loop()
+    deep = timed.spawn("deep")
     for number in range(1000):
         deep.tell(number)
     for _ in range(40):
-        hall.tick()
-    deep_visits = [count for name, count in hall.visits()[-100:] if name == "deep"]
+        timed.tick()
+    deep_visits = [count for name, count in timed.visits()[-100:] if name == "deep"]
     assert deep_visits
     assert max(deep_visits) > 1
 
 
 def test_visits_get_long_again_when_the_strain_is_over() -> None:
-    hall = strained_hall()
+    timed = strained_loop()
     for _ in range(12):
-        hall.tick()
-    hall.cost = 0.0
-    for cell in list(hall.loop.table):
-        hall.loop.retire(cell)
+        timed.tick()
+    timed.cost = 0.0
+    for cell in list(timed.loop.table):
+        timed.loop.retire(cell)
     for _ in range(12):
-        hall.loop.tick()
-    hall.log.clear()
-    hall.fill("ab", 64)
-    hall.loop.tick()
-    assert hall.visits() == [("a", 64), ("b", 64)]
+        timed.loop.tick()
+    timed.log.clear()
+    timed.fill("ab", 64)
+    timed.loop.tick()
+    assert timed.visits() == [("a", 64), ("b", 64)]
 
 
 def test_a_single_tick_that_ran_out_of_time_shortens_nothing() -> None:
-    hall = Hall(per_visit=8, seconds=1.0, cost=1.0)
-    hall.fill("ab", 1)
-    assert hall.tick() == ["a"]
-    hall.cost = 0.0
-    hall.log.clear()
-    hall.fill("cd", 7)
-    hall.tick()
-    assert hall.visits() == [("b", 1), ("c", 7), ("d", 7)]
+    timed = TimedLoop(per_visit=8, seconds=1.0, cost=1.0)
+    timed.fill("ab", 1)
+    assert timed.tick() == ["a"]
+    timed.cost = 0.0
+    timed.log.clear()
+    timed.fill("cd", 7)
+    timed.tick()
+    assert timed.visits() == [("b", 1), ("c", 7), ("d", 7)]

@@ -275,10 +275,10 @@ class MailboxAgainstList(RuleBasedStateMachine):
         self.pushed = 0
         self.closed = False
 
-    @rule(lane=st.sampled_from(Lane), slip=st.booleans(), count=st.sampled_from([1, 1, 2, 5, 40, 100]))
-    def enqueue(self, lane: Lane, slip: bool, count: int) -> None:
+    @rule(lane=st.sampled_from(Lane), receipt=st.booleans(), count=st.sampled_from([1, 1, 2, 5, 40, 100]))
+    def enqueue(self, lane: Lane, receipt: bool, count: int) -> None:
         for _ in range(count):
-            sender: object = Receipt() if slip else ("sender", self.arrivals)
+            sender: object = Receipt() if receipt else ("sender", self.arrivals)
             self.box.enqueue(lane, self.arrivals, sender)
             self._arrive(lane, sender, False)
             self.pushed += lane is DATA
@@ -367,10 +367,12 @@ class MailboxAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def the_alert_tells_what_is_not_plain(self) -> None:
-        slips = [one for one in self.model if one.lane is DATA and isinstance(one.sender, Receipt) and not self.keyed]
+        receipts = [
+            one for one in self.model if one.lane is DATA and isinstance(one.sender, Receipt) and not self.keyed
+        ]
         side = [waiting for waiting in self.model if waiting.lane is not DATA]
-        assert self.box.receipts == len(slips)
-        assert bool(self.box.flags & RECEIPTS) == bool(slips)
+        assert self.box.receipts == len(receipts)
+        assert bool(self.box.flags & RECEIPTS) == bool(receipts)
         assert bool(self.box.flags & LANES) == bool(side)
         assert bool(self.box.flags & PRIORITY) == self.keyed
 
@@ -390,8 +392,8 @@ TestKeyedMailboxAgainstList.settings = SETTINGS
 
 def test_messages_can_be_taken_in_and_let_go_by_the_dozen() -> None:
     box = mailbox()
-    slip = Receipt()
-    box.take_in([1, 2, 3, 4], [None, slip, "me", None])
+    receipt = Receipt()
+    box.take_in([1, 2, 3, 4], [None, receipt, "me", None])
     assert (box.depth(DATA), box.receipts, box.flags & RECEIPTS, box.pushed) == (4, 1, RECEIPTS, 4)
     box.drop_first(2)
     assert (box.receipts, box.flags & RECEIPTS) == (0, 0)

@@ -154,7 +154,7 @@ async def test_a_handler_that_yields_for_ever_starves_neither_others_nor_asyncio
     assert await outcome == "stopped"
 
 
-async def test_a_slip_learns_what_its_suspended_message_came_to(stage: Stage) -> None:
+async def test_a_receipt_learns_what_its_suspended_message_came_to(stage: Stage) -> None:
     class Letter(Receipt):
         def __init__(self) -> None:
             super().__init__()

@@ -52,7 +52,7 @@ def handle(heard: list[object], message: object) -> None:
 
 
 @pytest.mark.parametrize(("where", "message"), [("live", "m"), ("settle", "m"), ("fail", "trip")])
-def test_a_slip_that_raises_strands_nobody(where: str, message: str) -> None:
+def test_a_receipt_that_raises_strands_nobody(where: str, message: str) -> None:
     heard: list[object] = []
     loop = Loop(clock=ManualClock(), host=Recorder())
     cell = loop.spawn(handle, heard)

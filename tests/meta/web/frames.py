@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.meta.peers import PATIENCE
-from tests.meta.web.browser import Browser, Reply, connect
+from tests.meta.web.client import HttpPeer, Reply, connect
 from tests.meta.web.stage import Stage
 
 __all__ = [
@@ -137,7 +137,7 @@ def handshake(path: str = "/ws", *, without: tuple[str, ...] = (), method: str =
     return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode("latin-1")
 
 
-class WebSocketPeer(Browser):
+class WebSocketPeer(HttpPeer):
     """A connection that is a WebSocket."""
 
     answer: Reply

@@ -14,7 +14,7 @@ from greenroom.meta import HttpRequest, HttpResponse, Route, WebLimits
 from greenroom.meta.web.messages import response_of
 from greenroom.testing import TestProbe, capture_logs
 from tests.gates import Event, turns
-from tests.meta.web.browser import connect, fetch, request
+from tests.meta.web.client import connect, fetch, request
 from tests.meta.web.stage import Answer, AsyncAnswer, serve
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"

@@ -21,7 +21,7 @@ from greenroom.testing import TestProbe, capture_logs
 from tests.gates import turns
 from tests.meta.owners import Ref
 from tests.meta.peers import PATIENCE
-from tests.meta.web.browser import connect, fetch, request
+from tests.meta.web.client import connect, fetch, request
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,

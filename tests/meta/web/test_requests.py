@@ -14,7 +14,7 @@ from greenroom.errors import ConfigError
 from greenroom.meta import HttpRequest, MetaOptions, Route, WebLimits, WebServer
 from greenroom.testing import TestProbe
 from tests.gates import turns
-from tests.meta.web.browser import connect, fetch, request
+from tests.meta.web.client import connect, fetch, request
 from tests.meta.web.stage import Answer, serve
 
 

@@ -22,7 +22,7 @@ from greenroom.meta import (
 from greenroom.testing import TestProbe, capture_logs
 from tests.meta.owners import Echo
 from tests.meta.sockets.certificates import Certificates
-from tests.meta.web.browser import Browser, connect, fetch, request
+from tests.meta.web.client import HttpPeer, connect, fetch, request
 from tests.meta.web.frames import CLOSE, close_frame, open_socket
 from tests.meta.web.stage import Answer, AsyncAnswer, Stage, serve
 
@@ -239,7 +239,7 @@ async def test_a_client_that_goes_away_harms_nobody(system: ActorSystem, when: s
     assert (await fetch(stage, path="/ok")).text == "fine"
 
 
-def leave(peer: Browser, how: str) -> None:
+def leave(peer: HttpPeer, how: str) -> None:
     if how == "reset":
         peer.reset()
     else:

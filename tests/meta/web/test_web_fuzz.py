@@ -15,7 +15,7 @@ from greenroom import ActorSystem, ManualClock
 from greenroom.meta import Asgi, Route, WebLimits, WebSocket, tls_server
 from tests.meta.owners import Echo
 from tests.meta.sockets.certificates import Certificates
-from tests.meta.web.browser import connect, fetch, request
+from tests.meta.web.client import connect, fetch, request
 from tests.meta.web.frames import CONT, PING, TEXT, close_frame, frame, handshake, open_socket
 from tests.meta.web.stage import Answer, AsyncAnswer, Stage, serve
 from tests.meta.web.test_real_clients import size

@@ -17,7 +17,7 @@ from greenroom.testing import TestProbe
 from tests.gates import turns
 from tests.meta.owners import Echo
 from tests.meta.sockets.certificates import Certificates
-from tests.meta.web.browser import connect, fetch, request
+from tests.meta.web.client import connect, fetch, request
 from tests.meta.web.frames import TEXT, frame, open_socket
 from tests.meta.web.stage import Answer, AsyncAnswer, serve
 

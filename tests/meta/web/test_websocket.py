@@ -29,7 +29,7 @@ from greenroom.testing import TestProbe, capture_logs
 from tests.gates import turns
 from tests.meta.owners import Echo, Ref
 from tests.meta.sockets.certificates import Certificates
-from tests.meta.web.browser import connect, request
+from tests.meta.web.client import connect, request
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,

@@ -14,7 +14,7 @@ from greenroom import ActorSystem
 from greenroom.meta import Received, WebSocket, WebSocketConnected, Write
 from greenroom.meta.web.websocket import BoundedDeflate
 from tests.meta.owners import Echo
-from tests.meta.web.browser import connect
+from tests.meta.web.client import connect
 from tests.meta.web.frames import (
     BINARY,
     CLOSE,

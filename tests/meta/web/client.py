@@ -10,7 +10,7 @@ from typing import Any
 from tests.meta.peers import Peer, connected
 from tests.meta.web.stage import Stage
 
-__all__ = ["Browser", "Reply", "connect", "fetch", "request"]
+__all__ = ["HttpPeer", "Reply", "connect", "fetch", "request"]
 
 
 @dataclass
@@ -50,7 +50,7 @@ def request(
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
 
-class Browser(Peer):
+class HttpPeer(Peer):
     """A connection of the test's own: `with await connect(stage) as peer`."""
 
     async def head(self) -> Reply:
@@ -89,9 +89,9 @@ class Browser(Peer):
         return await self.reply(method)
 
 
-async def connect(stage: Stage | tuple[str, int], *, receive_buffer: int | None = None) -> Browser:
+async def connect(stage: Stage | tuple[str, int], *, receive_buffer: int | None = None) -> HttpPeer:
     address = stage.address if isinstance(stage, Stage) else stage
-    return Browser(await connected(address, receive_buffer))
+    return HttpPeer(await connected(address, receive_buffer))
 
 
 async def fetch(stage: Stage, method: str = "GET", path: str = "/", body: bytes | None = None, **headers: str) -> Reply:
