@@ -224,17 +224,6 @@ async def test_what_shield_protects_goes_on(system: ActorSystem) -> None:
     assert system.ledger(ref).late_replies == 0
 
 
-async def test_several_tasks_can_wait_for_one_ask(system: ActorSystem) -> None:
-    held = Holding(system)
-    ref = await held.begin()
-    asked = ref.ask("one", timeout=None)
-    tasks = [asyncio.create_task(asked) for _ in range(3)]
-    await asyncio.sleep(0)
-    held.released.set()
-    assert await asyncio.gather(*tasks, asked.future()) == ["one"] * 4
-    assert await asked == "one"
-
-
 async def test_a_timeout_of_the_ask_reaches_the_task(system: ActorSystem) -> None:
     held = Holding(system)
     ref = await held.begin()

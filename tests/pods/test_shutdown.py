@@ -336,17 +336,6 @@ def test_a_troupe_that_was_stopped_before_it_plays_is_over(messages: int) -> Non
     assert troupe.status["worker"].phase is PodPhase.COMPLETED
 
 
-def test_a_troupe_plays_once() -> None:  # K9
-    troupe = troupe_class(worker=Pod(doer(Diary()))).new(kubelet=PATIENT)
-    with playing(troupe):
-        pass
-    for again in (troupe.play, troupe.__enter__):
-        with pytest.raises(GreenroomError, match=r"has stopped|stopping"):
-            again()
-    troupe.stop()
-    troupe.close()
-
-
 @pytest.mark.parametrize("mode", ShutdownMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("thread", THREADS)
 def test_a_failure_that_races_with_the_shutdown_hangs_nobody(thread: ThreadModel, mode: ShutdownMode) -> None:  # K16

@@ -872,25 +872,24 @@ def filling(overflow: Overflow, *, capacity: int = 5) -> Callable[[ActorSystem],
     return program
 
 
-@pytest.mark.parametrize("capacity", [4, 5, 65_536])
-def test_a_full_mailbox_refuses_and_has_room_afterwards(capacity: int) -> None:
-    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.REJECT, capacity=capacity))
-    assert found == ([1, 11, 12, 13, 14], [2, 3, 4])
-
-
-def test_a_full_mailbox_drops_what_is_new() -> None:
-    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.DROP_NEW))
-    assert found == ([1, 11, 12, 13, 14], [])
-
-
-def test_a_full_mailbox_drops_what_is_old() -> None:
-    found = Simulation(faults=[faults.fill("sink", at=2)]).run(filling(Overflow.DROP_OLD))
-    assert found == ([4, 11, 12, 13, 14], [])
-
-
-def test_a_mailbox_is_full_as_long_as_it_is_said() -> None:
-    found = Simulation(faults=[faults.fill("sink", at=4, lasting=2.5)]).run(filling(Overflow.REJECT))
-    assert found == ([1, 2, 3], [4, 11, 12, 13, 14])
+@pytest.mark.parametrize(
+    ("fill", "overflow", "capacity", "handled", "refused"),
+    [
+        *[
+            (faults.fill("sink", at=2), Overflow.REJECT, room, [1, 11, 12, 13, 14], [2, 3, 4])
+            for room in (4, 5, 65_536)
+        ],
+        (faults.fill("sink", at=2), Overflow.DROP_NEW, 5, [1, 11, 12, 13, 14], []),
+        (faults.fill("sink", at=2), Overflow.DROP_OLD, 5, [4, 11, 12, 13, 14], []),
+        (faults.fill("sink", at=4, lasting=2.5), Overflow.REJECT, 5, [1, 2, 3], [4, 11, 12, 13, 14]),
+        # By class, it is full before its actor has started.
+        (faults.fill(Sink, at=1), Overflow.REJECT, 5, [11, 12, 13, 14], [1, 2, 3, 4]),
+    ],
+)
+def test_a_full_mailbox_does_what_its_policy_says_and_has_room_afterwards(
+    fill: faults.Fault, overflow: Overflow, capacity: int, handled: list[int], refused: list[int]
+) -> None:
+    assert Simulation(faults=[fill]).run(filling(overflow, capacity=capacity)) == (handled, refused)
 
 
 def test_when_a_mailbox_is_full_is_drawn_from_the_seed() -> None:
@@ -901,32 +900,19 @@ def test_when_a_mailbox_is_full_is_drawn_from_the_seed() -> None:
     assert refused == {(2, 3, 4), (3, 4), (4,)}
 
 
-def test_a_mailbox_can_be_full_by_class_before_its_actor_has_started() -> None:
-    found = Simulation(faults=[faults.fill(Sink, at=1)]).run(filling(Overflow.REJECT))
-    assert found == ([11, 12, 13, 14], [1, 2, 3, 4])
-
-
-def waiting(first: bool) -> Callable[[ActorSystem], Any]:
+@pytest.mark.parametrize("tells_first", [True, False])
+def test_who_waits_for_room_is_let_in_when_there_is_some_again(tells_first: bool) -> None:
     async def program(system: ActorSystem) -> list[Any]:
         log: list[Any] = []
         sink = system.spawn(Sink, log, name="sink")
-        if first:
+        if tells_first:
             with pytest.raises(MailboxFull):
                 sink.tell("first")
         await asyncio.gather(*(sink.send(number) for number in range(3)))
         await system.settle()
         return log
 
-    return program
-
-
-def test_who_waits_for_room_is_let_in_when_there_is_some_again() -> None:
-    found = Simulation(faults=[faults.fill("sink", at=1, lasting=3.0)]).run(waiting(first=True))
-    assert found == [(3.0, 0), (3.0, 1), (3.0, 2)]
-
-
-def test_a_send_that_finds_a_mailbox_full_waits_even_if_it_is_the_first() -> None:
-    found = Simulation(faults=[faults.fill("sink", at=1, lasting=3.0)]).run(waiting(first=False))
+    found = Simulation(faults=[faults.fill("sink", at=1, lasting=3.0)]).run(program)
     assert found == [(3.0, 0), (3.0, 1), (3.0, 2)]
 
 
