@@ -330,7 +330,7 @@ def test_a_troupe_that_was_stopped_before_it_plays_is_over(messages: int) -> Non
     troupe = troupe_class(worker=Pod(doer(Diary()), expose=True)).new(kubelet=PATIENT)
     for number in range(messages):
         troupe.exposed().worker.send(number)
-    assert InThread(stop).join(20.0) is None
+    assert InThread(stop).join() is None
     assert_over(troupe)
     assert troupe.system.ledger().dead_lettered == messages
     assert troupe.status["worker"].phase is PodPhase.COMPLETED
@@ -621,7 +621,7 @@ def test_while_control_is_drained_other_messages_are_refused_at_once() -> None: 
         troupe.stop(ShutdownMode.DRAIN_CONTROL, timeout=PATIENCE)
         late = InThread(lambda: troupe.exposed().other.send("late"))
         control = InThread(lambda: troupe.exposed().other.clone().send("control", lane=Lane.CONTROL))
-        refused = late.join(20.0)
+        refused = late.join()
         assert isinstance(refused, PodGone)
         assert refused.message == "late"
         assert control.join() is None
@@ -647,7 +647,7 @@ def test_handles_that_are_dropped_while_the_troupe_ends_hold_up_nobody() -> None
             diary.wait_for("begun")
             troupe.stop()
             try:
-                assert call.join(60.0) is None
+                assert call.join() is None
             finally:
                 stop.set()
             assert [maker.join() for maker in makers] == [None, None]
@@ -672,5 +672,5 @@ def test_a_troupe_whose_kubelet_or_pod_is_ended_from_outside_does_not_go_on_for_
             troupe.exposed().helper.send(finish)
             phases.wait("helper", PodPhase.COMPLETED)
         getattr(ref, how)()
-        ended = call.join(20.0)
+        ended = call.join()
         assert isinstance(ended, TroupeFailed) if how == "kill" else isinstance(ended, TroupeFailed | None)

@@ -226,7 +226,7 @@ async def test_it_can_be_stopped_at_once_though_somebody_waits_for_the_answer_to
     assert not asked.done()
     alias.stop() if how == "stop" else alias.kill()
     try:
-        await asyncio.wait_for(alias.terminated(), 20)
+        await asyncio.wait_for(alias.terminated(), 120)
         assert is_gone(pid)
     finally:
         with suppress(ProcessLookupError):
@@ -243,7 +243,7 @@ async def test_a_program_that_does_not_read_still_gets_signals(system: ActorSyst
     await turns(50)
     alias.tell(SendSignal(signal.SIGUSR1), lane=Lane.CONTROL)
     try:
-        await asyncio.wait_for(alias.ask(CloseWrite(), timeout=None), 20)
+        await asyncio.wait_for(alias.ask(CloseWrite(), timeout=None), 120)
     finally:
         os.kill(pid, signal.SIGUSR1)
     outputs, exited = await all_of(scene)
@@ -259,7 +259,7 @@ async def test_a_program_that_does_not_read_can_be_aborted(system: ActorSystem) 
     await turns(50)
     alias.tell(Close(abort=True), lane=Lane.CONTROL)
     try:
-        await asyncio.wait_for(alias.terminated(), 20)
+        await asyncio.wait_for(alias.terminated(), 120)
         assert is_gone(pid)
     finally:
         with suppress(ProcessLookupError):

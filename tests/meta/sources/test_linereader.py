@@ -310,7 +310,7 @@ async def test_one_that_waits_for_a_writer_can_be_stopped(  # E10
     alias = await scene.spawn(LineReader(path, follow=follow, interval=interval))
     alias.stop()
     try:
-        await asyncio.wait_for(alias.terminated(), 20)
+        await asyncio.wait_for(alias.terminated(), 120)
     finally:
         fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         os.write(fd, b"wake\n")
