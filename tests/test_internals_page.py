@@ -14,8 +14,10 @@ import greenroom
 HOUSE = Path(greenroom.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "internals.md"
-LIVES = ["The life of a message", "The life of a failure", "The life of a shutdown", "The life of a pod send"]
+LIVES = [f"The life of {one}" for one in ("a message", "an ask", "a failure", "a shutdown", "a pod send")]
 FEWEST = 8
+MOST_FILES = 5
+"""As many as a reader has to open to follow a life from its first step to its last."""
 
 _POINTER = re.compile(r"[\w/]+\.py(?::[A-Za-z_]\w*(?:\.\w+)*)?")
 _FOLDER = re.compile(r"`([\w/]+/)`")
@@ -36,6 +38,13 @@ def section(text: str, heading: str) -> str:
 
 def diagrams(text: str) -> list[str]:
     return _DIAGRAM.findall(text)
+
+
+def drawn_and_told(life: str) -> tuple[str, str]:
+    """The diagram of a life, and its numbered steps."""
+    text = section(page(), life)
+    (diagram,) = diagrams(text)
+    return diagram, "\n".join(re.findall(r"^ *\d+\. .*(?:\n +.*)*", text.replace(diagram, ""), re.MULTILINE))
 
 
 def pointers(text: str) -> list[str]:
@@ -93,10 +102,15 @@ def test_a_life_has_enough_pointers_and_one_diagram(life: str) -> None:
 
 @pytest.mark.parametrize("life", LIVES)
 def test_the_steps_name_all_that_the_diagram_does(life: str) -> None:
-    text = section(page(), life)
-    (diagram,) = diagrams(text)
-    steps = "\n".join(re.findall(r"^ *\d+\. .*(?:\n +.*)*", text.replace(diagram, ""), re.MULTILINE))
+    diagram, steps = drawn_and_told(life)
     assert [pointer for pointer in pointers(diagram) if pointer not in pointers(steps)] == []
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_life_can_be_followed_in_five_files(life: str) -> None:
+    diagram, steps = drawn_and_told(life)
+    files = {pointer.partition(":")[0] for pointer in pointers(diagram + steps)}
+    assert len(files) <= MOST_FILES, sorted(files)
 
 
 @pytest.mark.parametrize("life", LIVES)
