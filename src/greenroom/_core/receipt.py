@@ -35,7 +35,7 @@ class Receipt:
         return None
 
     def propagate(self, values: Any) -> None:
-        """Set what `brought` returns, if the message can bring something along."""
+        """Set what `propagated` returns, if the message can bring something along."""
 
     def live(self) -> bool:
         """Whether the message is still wanted; asked when its turn has come."""
