@@ -19,51 +19,14 @@ dataclasses.FrozenInstanceError: a Point cannot be changed
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["ByFields", "Frozen"]
 
 _put = object.__setattr__
-
-
-class Frozen:
-    """Its fields are its slots, in their order; a subclass has an `__init__` that takes them in that order.
-
-    Where import time matters less, `@dataclass(eq=False, repr=False, slots=True)` writes that `__init__`.
-    """
-
-    __slots__: tuple[str, ...] = ()
-
-    def _set(self, *values: object) -> None:
-        """Set the fields, once."""
-        for name, value in zip(type(self).__slots__, values, strict=True):
-            _put(self, name, value)
-
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in type(self).__slots__)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in type(self).__slots__ and not hasattr(self, name):
-            _put(self, name, value)  # in the `__init__` of a dataclass
-            return
-        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).__slots__)
-        return f"{type(self).__name__}({shown})"
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._values()))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self._values()
 
 
 class ByFields:
@@ -75,17 +38,49 @@ class ByFields:
 
     __slots__ = ()
 
-    def _fields(self) -> tuple[object, ...]:
-        return tuple(getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+    def _names(self) -> Iterable[str]:
+        return [one.name for one in fields(self)]  # type: ignore[arg-type]
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self._names())
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))  # type: ignore[arg-type]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names())
         return f"{type(self).__qualname__}({shown})"
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._fields() == other._fields()
+        return self._values() == other._values()
 
     def __hash__(self) -> int:
-        return hash(self._fields())
+        return hash(self._values())
+
+
+class Frozen(ByFields):
+    """A value whose fields are its slots; a subclass has an `__init__` that takes them in their order.
+
+    Where import time matters less, `@dataclass(eq=False, repr=False, slots=True)` writes that `__init__`.
+    """
+
+    __slots__: tuple[str, ...] = ()
+
+    def _set(self, *values: object) -> None:
+        """Set the fields, once."""
+        for name, value in zip(type(self).__slots__, values, strict=True):
+            _put(self, name, value)
+
+    def _names(self) -> Iterable[str]:
+        return type(self).__slots__
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in type(self).__slots__ and not hasattr(self, name):
+            _put(self, name, value)  # in the `__init__` of a dataclass
+            return
+        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"a {type(self).__name__} cannot be changed")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self._values()
