@@ -17,7 +17,7 @@ from greenroom.errors import BadArgument, NotAnActor, NotSendable
 from greenroom.errortext import add_note
 from greenroom.pods.kubelet.heartbeat import Heart
 from greenroom.pods.kubelet.kubelet import Kubelet
-from greenroom.pods.kubelet.podrecord import Decision, PodRecord, Verdict
+from greenroom.pods.kubelet.podrecord import Decision, PodRecord
 from greenroom.pods.kubelet.podsupervisor import PodSupervisor
 from greenroom.pods.manifest.handles import Exposed, Handles, Mates
 from greenroom.pods.manifest.manifest import Manifest
@@ -138,7 +138,7 @@ class Assembly:
         if name in self.nested:
             # Its pods are brought up again, too; at first, there is nothing to do.
             record.ref = self.nested[name].kubelet
-            record.tell_supervisor(Verdict(record, Decision.RESTART))
+            record.tell_supervisor(Decision.RESTART)
             return
         dispatcher = self._loop_dispatcher_of(record.pod)
         record.belong_to(self.system.spawn(PodSupervisor, record, name=f"{self._prefix}{name}", dispatcher=dispatcher))

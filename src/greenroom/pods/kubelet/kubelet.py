@@ -163,7 +163,7 @@ class Kubelet(Actor):
         ran = None if since is None else elapsed(since, self.ctx.now())
         delay = pod.delays.next(self._config.backoff, ran, self._config.within, self.ctx.system.random)
         words = f"the pod {pod.slot.name} is restarted {when(delay)}"
-        pod.tell_supervisor(Verdict(pod, Decision.WAIT, words, delay))
+        pod.tell_supervisor(Decision.WAIT, words, delay)
         self._engine.restart(pod, delay)
 
     def _end_for_good(self, pod: PodRecord, reason: ExitReason) -> None:
@@ -192,7 +192,7 @@ class Kubelet(Actor):
             _end_supervisor(pod)
         else:
             words = f"the pod {pod.slot.name} is not restarted"
-            pod.tell_supervisor(Verdict(pod, Decision.STOP, words, remedy=remedy))
+            pod.tell_supervisor(Decision.STOP, words, remedy=remedy)
 
     def _give_up(self, pod: PodRecord, reason: ExitReason) -> None:
         config = self._config
@@ -230,7 +230,7 @@ class Kubelet(Actor):
             why = f"its troupe {self._troupe.name!r} has {'ended' if cause is None else 'failed'}"
             one.slot.withdraw(why, wake=True)
             if one.is_nested:
-                one.tell_supervisor(Verdict(one, Decision.END))
+                one.tell_supervisor(Decision.END)
             elif one.ref is not None and one.status is not Status.STOPPED:
                 _end_supervisor(one)
         self._see_whether_all_are_gone()
@@ -264,7 +264,7 @@ class Kubelet(Actor):
                 pod.slot.mark_gone(f"its troupe {self._troupe.name!r} is gone")
                 pod.slot.clear_on_loop("its pod is gone")
                 if pod.is_nested:
-                    pod.tell_supervisor(Verdict(pod, Decision.STOP))
+                    pod.tell_supervisor(Decision.STOP)
 
 
 def _end_supervisor(pod: PodRecord) -> None:

@@ -139,9 +139,7 @@ class Verdict(PodNotice):
 
     __slots__ = ("acts_in", "decision", "remedy", "words")
 
-    def __init__(
-        self, pod: PodRecord, decision: Decision, words: str = "", acts_in: float = 0.0, remedy: str = ""
-    ) -> None:
+    def __init__(self, pod: PodRecord, decision: Decision, words: str, acts_in: float, remedy: str) -> None:
         super().__init__(pod)
         self.decision = decision
         self.words = words
@@ -222,13 +220,13 @@ class PodRecord(Member):
             self.enter(PodPhase.PENDING, restarts=1)
             self.ref._cell.order(start_again)
         else:
-            self.tell_supervisor(Verdict(self, Decision.RESTART))
+            self.tell_supervisor(Decision.RESTART)
         return True
 
-    def tell_supervisor(self, verdict: Verdict) -> None:
+    def tell_supervisor(self, decision: Decision, words: str = "", acts_in: float = 0.0, remedy: str = "") -> None:
         """Tell the pod's supervisor what was decided, unless it has ended."""
         if self.ref is not None and not self.is_alone:
-            self.ref._cell.notify(verdict)
+            self.ref._cell.notify(Verdict(self, decision, words, acts_in, remedy))
 
     def begin_again(self) -> None:
         self.status, self.unsettled, self.is_alone = Status.STARTING, False, False

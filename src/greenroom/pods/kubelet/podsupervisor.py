@@ -21,6 +21,7 @@ from greenroom.policy.children import ChildSpec, SupervisorSpec
 from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.plan import wants_restart
 from greenroom.supervision.base import ChildNotice, ChildRecord
+from greenroom.supervision.requests import CountChildren, WhichChildren
 from greenroom.supervision.supervisor import Supervisor
 from greenroom.system.ending.report import Phase
 
@@ -39,7 +40,7 @@ class PodSupervisor(Supervisor):
     """Starts the actors of one pod, and restarts them together."""
 
     # No child is added to a pod, or taken away: its actors are declared.
-    REQUESTS: ClassVar[tuple[type, ...]] = Supervisor.REQUESTS[2:4]
+    REQUESTS: ClassVar[tuple[type, ...]] = (WhichChildren, CountChildren)
 
     def __init__(self, pod: PodRecord) -> None:
         stop_timeout = pod.troupe.system.config.stop_timeout
