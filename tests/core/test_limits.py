@@ -9,7 +9,7 @@ import pytest
 
 from greenroom._core.limits import Limits
 from greenroom._core.scheduler.loop import Loop
-from greenroom.errors import ConfigError, TooManyActors, TooManyTimers
+from greenroom.errors import ConfigError, TooManyTimers
 
 LARGEST = (1 << 31) - 1
 COUNTS = ["max_actors", "max_msgs_per_actor", "max_actors_per_tick", "max_timers", "max_io_watches"]
@@ -64,16 +64,6 @@ def test_limits_are_values() -> None:
 
 def handler(subject: object, message: object) -> None:
     """What no test here lets run."""
-
-
-def test_one_actor_too_many_is_an_error_of_its_own_and_one_that_ends_makes_room() -> None:
-    loop = Loop(Limits(max_actors=2))
-    first, _ = loop.spawn(handler), loop.spawn(handler)
-    with pytest.raises(TooManyActors) as caught:
-        loop.spawn(handler)
-    assert caught.value.limit == 2
-    loop.retire(first)
-    loop.spawn(handler)
 
 
 def test_one_timer_too_many_is_an_error_of_its_own_and_a_cancelled_one_makes_room() -> None:
