@@ -327,29 +327,23 @@ def test_systems_on_two_threads_cannot_be_moved_at_once() -> None:
         asyncio.run(clock.advance(1.0))
 
 
-def test_an_actor_that_is_always_busy_is_named_when_patience_ends() -> None:
+@pytest.mark.anyio
+async def test_an_actor_that_is_always_busy_is_named_when_patience_ends() -> None:
     clock = ManualClock()
-
-    async def main() -> None:
-        async with ActorSystem(config=SystemConfig(clock=clock)) as system:
-            ref = system.spawn(lambda ctx, message: ctx.self.tell(message), name="busy")
-            ref.tell("on")
-            with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s.*/busy is busy"):
-                await clock.advance(1.0, patience=0.05)
-            ref.kill()
-
-    asyncio.run(main())
+    async with ActorSystem(config=SystemConfig(clock=clock)) as system:
+        ref = system.spawn(lambda ctx, message: ctx.self.tell(message), name="busy")
+        ref.tell("on")
+        with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s.*/busy is busy"):
+            await clock.advance(1.0, patience=0.05)
+        ref.kill()
 
 
-def test_so_are_timers_without_a_delay() -> None:
+@pytest.mark.anyio
+async def test_so_are_timers_without_a_delay() -> None:
     clock = ManualClock()
-
-    async def main() -> None:
-        async with ActorSystem(config=SystemConfig(clock=clock)) as system:
-            ref = system.spawn(lambda ctx, message: ctx.send_after(0.0, ctx.self, message), name="busy")
-            ref.tell("on")
-            with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s"):
-                await clock.advance(1.0, patience=0.05)
-            ref.kill()
-
-    asyncio.run(main())
+    async with ActorSystem(config=SystemConfig(clock=clock)) as system:
+        ref = system.spawn(lambda ctx, message: ctx.send_after(0.0, ctx.self, message), name="busy")
+        ref.tell("on")
+        with pytest.raises(ClockHeldUp, match=r"from 0 for 0\.05 s"):
+            await clock.advance(1.0, patience=0.05)
+        ref.kill()

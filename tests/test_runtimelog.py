@@ -36,31 +36,27 @@ class Stubborn(Actor[Any, Any]):
 
 @pytest.mark.usefixtures("broken_log")
 @pytest.mark.parametrize("dispatcher", ["concurrent", "parallel", "pinned", "process"])
-def test_an_actor_that_fails_is_restarted_though_its_failure_cannot_be_logged(dispatcher: str) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=SystemConfig(supervision=Supervision(backoff=None))) as system:
-            ref = system.spawn(Hooked, dispatcher=dispatcher)
-            with pytest.raises(ValueError, match="on purpose"):
-                await ref.ask("crash", timeout=None)
-            assert await ref.ask("pid", timeout=None) > 0
-            assert_ledger_balanced(system)
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_an_actor_that_fails_is_restarted_though_its_failure_cannot_be_logged(dispatcher: str) -> None:
+    async with ActorSystem(config=SystemConfig(supervision=Supervision(backoff=None))) as system:
+        ref = system.spawn(Hooked, dispatcher=dispatcher)
+        with pytest.raises(ValueError, match="on purpose"):
+            await ref.ask("crash", timeout=None)
+        assert await ref.ask("pid", timeout=None) > 0
+        assert_ledger_balanced(system)
 
 
 @pytest.mark.usefixtures("broken_log")
-def test_a_system_ends_though_nothing_that_it_does_can_be_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            first, second = system.spawn(Stubborn, name="first"), system.spawn(Stubborn, name="second")
-            for ref in (first, second):
-                ref.tell("hold on")
-            await asyncio.sleep(0)
-            first.stop()
-            assert (await first.terminated()).kind is ExitKind.KILLED
-            await system.shutdown(timeout=0.05)
-            assert system.report is not None
-            assert set(system.report.forced) == {"/first", "/second"}
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_a_system_ends_though_nothing_that_it_does_can_be_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    async with ActorSystem(config=QUICK) as system:
+        first, second = system.spawn(Stubborn, name="first"), system.spawn(Stubborn, name="second")
+        for ref in (first, second):
+            ref.tell("hold on")
+        await asyncio.sleep(0)
+        first.stop()
+        assert (await first.terminated()).kind is ExitKind.KILLED
+        await system.shutdown(timeout=0.05)
+        assert system.report is not None
+        assert set(system.report.forced) == {"/first", "/second"}
     assert "is broken" in capfd.readouterr().err

@@ -57,14 +57,12 @@ def seen_by(exc: BaseException) -> list[str]:
 
 @PLACES
 @pytest.mark.parametrize("culprit", [Culprit, AsyncCulprit])
-def test_the_log_shows_the_users_frames_alone(dispatcher: str, culprit: type[Culprit], caplog: Caplog) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            ref = system.spawn(culprit, dispatcher=dispatcher)
-            with pytest.raises(ValueError, match="at once"):
-                await ref.ask("at once", timeout=120)
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_the_log_shows_the_users_frames_alone(dispatcher: str, culprit: type[Culprit], caplog: Caplog) -> None:
+    async with ActorSystem(config=QUICK) as system:
+        ref = system.spawn(culprit, dispatcher=dispatcher)
+        with pytest.raises(ValueError, match="at once"):
+            await ref.ask("at once", timeout=120)
     (record,) = logged(caplog)
     text = text_of(record)
     assert not is_runtime(text)
@@ -117,15 +115,13 @@ async def ask(ref: ActorRef[Any, Any], message: str) -> Any:
     return await ref.ask(message, timeout=120)
 
 
-def test_the_frames_that_are_left_have_their_locals() -> None:
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            with pytest.raises(ValueError, match="seven") as caught:
-                await system.spawn(Culprit).ask("seven")
-            last = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][-1]
-            assert last.f_locals["message"] == "seven"
-
-    asyncio.run(main())
+@pytest.mark.anyio
+async def test_the_frames_that_are_left_have_their_locals() -> None:
+    async with ActorSystem(config=QUICK) as system:
+        with pytest.raises(ValueError, match="seven") as caught:
+            await system.spawn(Culprit).ask("seven")
+        last = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][-1]
+        assert last.f_locals["message"] == "seven"
 
 
 class Relay(Actor[Any, Any]):
@@ -150,26 +146,24 @@ def test_a_failure_that_passes_several_actors_shows_one_frame_of_each(caplog: Ca
     assert (child.count("in receive"), relay.count("in receive")) == (1, 2)
 
 
-def test_a_childs_failure_is_told_without_the_frames_of_who_asked(caplog: Caplog) -> None:
+@pytest.mark.anyio
+async def test_a_childs_failure_is_told_without_the_frames_of_who_asked(caplog: Caplog) -> None:
     """A supervisor decides later than an asker is answered, so the exception has grown by then."""
-
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            boss = system.spawn(Supervisor, Supervisor.spec(children=[ChildSpec("child", Culprit)]), name="boss")
-            await boss.started()
-            child = system.actor("/boss/child")
-            assert child is not None
-            with pytest.raises(ValueError, match="later"):
-                await child.ask("later")
-            await system.settle()
-
-    asyncio.run(main())
+    async with ActorSystem(config=QUICK) as system:
+        boss = system.spawn(Supervisor, Supervisor.spec(children=[ChildSpec("child", Culprit)]), name="boss")
+        await boss.started()
+        child = system.actor("/boss/child")
+        assert child is not None
+        with pytest.raises(ValueError, match="later"):
+            await child.ask("later")
+        await system.settle()
     (record,) = logged(caplog)
     assert "in go_wrong" in text_of(record)
     assert "in main" not in text_of(record)
 
 
-def test_one_exception_for_two_askers_shows_each_only_its_own_frames() -> None:
+@pytest.mark.anyio
+async def test_one_exception_for_two_askers_shows_each_only_its_own_frames() -> None:
     class Refuser(Actor[Any, Any]):
         def __init__(self) -> None:
             self.owed: list[Reply] = []
@@ -181,29 +175,26 @@ def test_one_exception_for_two_askers_shows_each_only_its_own_frames() -> None:
                 for reply in self.owed:
                     reply.fail(error)
 
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            ref = system.spawn(Refuser)
-            asks = [ref.ask(1), ref.ask(2)]
-            await system.settle()
+    async with ActorSystem(config=QUICK) as system:
+        ref = system.spawn(Refuser)
+        asks = [ref.ask(1), ref.ask(2)]
+        await system.settle()
 
-            async def first() -> BaseException:
-                with pytest.raises(ValueError, match="no") as caught:
-                    await asks[0]
-                return caught.value
+        async def first() -> BaseException:
+            with pytest.raises(ValueError, match="no") as caught:
+                await asks[0]
+            return caught.value
 
-            async def second() -> BaseException:
-                with pytest.raises(ValueError, match="no") as caught:
-                    await asks[1]
-                return caught.value
+        async def second() -> BaseException:
+            with pytest.raises(ValueError, match="no") as caught:
+                await asks[1]
+            return caught.value
 
-            one = await first()
-            assert seen_by(one) == ["first"]
-            other = await second()
-            assert other is one
-            assert seen_by(other) == ["second"]
-
-    asyncio.run(main())
+        one = await first()
+        assert seen_by(one) == ["first"]
+        other = await second()
+        assert other is one
+        assert seen_by(other) == ["second"]
 
 
 def test_an_error_of_ours_ends_in_the_line_that_caused_it(caplog: Caplog) -> None:
@@ -221,7 +212,8 @@ def test_an_error_of_ours_ends_in_the_line_that_caused_it(caplog: Caplog) -> Non
     assert not is_runtime(text_of(record))
 
 
-def test_what_an_exception_came_from_is_shortened_too(caplog: Caplog) -> None:
+@pytest.mark.anyio
+async def test_what_an_exception_came_from_is_shortened_too(caplog: Caplog) -> None:
     class Wraps(Relay):
         async def receive(self, message: Any) -> Any:
             try:
@@ -229,27 +221,22 @@ def test_what_an_exception_came_from_is_shortened_too(caplog: Caplog) -> None:
             except ValueError as exc:
                 raise ExceptionGroup("all", [KeyError("other"), exc]) from exc
 
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            with pytest.raises(ExceptionGroup):
-                await system.spawn(Wraps, name="wraps").ask("wrapped")
-
-    asyncio.run(main())
+    async with ActorSystem(config=QUICK) as system:
+        with pytest.raises(ExceptionGroup):
+            await system.spawn(Wraps, name="wraps").ask("wrapped")
     (record,) = (one for one in logged(caplog) if "/wraps failed" in one.getMessage())
     assert not is_runtime(text_of(record))
     assert "in go_wrong" in text_of(record)
 
 
-def test_a_hook_that_raises_at_the_end_is_shown_without_the_runtime(caplog: Caplog) -> None:
+@pytest.mark.anyio
+async def test_a_hook_that_raises_at_the_end_is_shown_without_the_runtime(caplog: Caplog) -> None:
     class Leaves(Culprit):
         def post_stop(self) -> None:
             go_wrong("farewell")
 
-    async def main() -> None:
-        async with ActorSystem(config=QUICK) as system:
-            await system.spawn(Leaves).started()
-
-    asyncio.run(main())
+    async with ActorSystem(config=QUICK) as system:
+        await system.spawn(Leaves).started()
     (record,) = logged(caplog)
     assert "in post_stop" in text_of(record)
     assert not is_runtime(text_of(record))

@@ -65,22 +65,19 @@ def test_a_window_that_is_written_twice_is_counted_once(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_line_that_two_heads_pass_on_is_acknowledged_to_both(tmp_path: Path) -> None:  # J17
+@pytest.mark.anyio
+async def test_a_line_that_two_heads_pass_on_is_acknowledged_to_both(tmp_path: Path) -> None:  # J17
     """The client has sent it again, and the head of its last connection is still at work."""
-
-    async def main() -> None:
-        async with ActorSystem() as system, asyncio.timeout(PATIENCE):
-            indexer = system.spawn(Indexer, tmp_path / "index.sqlite", name="indexer", dispatcher="pinned")
-            merger = system.spawn(Merger, indexer.path, 10.0)
-            epoch = await merger.ask(Join(), timeout=None)
-            heads = [TestProbe(system), TestProbe(system)]
-            for head in heads:
-                merger.tell(Passed(epoch, Record("client a", 7, 71.0, "web-1", "GET /", head.ref)))
-            for head in heads:
-                assert await head.receive() == Stored([7])
-            assert (await indexer.inspect())["lines"] == 1
-
-    asyncio.run(main())
+    async with ActorSystem() as system, asyncio.timeout(PATIENCE):
+        indexer = system.spawn(Indexer, tmp_path / "index.sqlite", name="indexer", dispatcher="pinned")
+        merger = system.spawn(Merger, indexer.path, 10.0)
+        epoch = await merger.ask(Join(), timeout=None)
+        heads = [TestProbe(system), TestProbe(system)]
+        for head in heads:
+            merger.tell(Passed(epoch, Record("client a", 7, 71.0, "web-1", "GET /", head.ref)))
+        for head in heads:
+            assert await head.receive() == Stored([7])
+        assert (await indexer.inspect())["lines"] == 1
 
 
 def free_port() -> int:
