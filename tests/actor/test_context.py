@@ -45,16 +45,16 @@ def test_the_context_has_what_the_contract_says(name: str) -> None:
 
 
 class Mirror(Actor[Any, Any]):
-    """Runs a function of its context, and answers with its result."""
+    """Answers with the result of a function of its context, and with anything else itself."""
 
     def receive(self, message: Any) -> Any:
-        return message(self.ctx)
+        return message(self.ctx) if callable(message) else message
 
 
 class AsyncMirror(Mirror):
     async def receive(self, message: Any) -> Any:
         await asyncio.sleep(0)
-        return message(self.ctx)
+        return super().receive(message)
 
 
 mirrors = pytest.mark.parametrize("mirror", [Mirror, AsyncMirror])
@@ -818,18 +818,11 @@ async def test_a_result_without_room_is_never_lost_in_silence(system: ActorSyste
     assert reason.cause.message == "no room"
 
 
-class Giving(Actor[Any, Any]):
-    """Hands out its context, as a task that outlives it would have it."""
-
-    def receive(self, message: Any) -> Any:
-        return message(self.ctx) if callable(message) else message
-
-
 ACTS: dict[str, Callable[[Context, ActorRef[Any, Any]], Any]] = {
     "watch": lambda ctx, other: ctx.watch(other),
     "watch with message": lambda ctx, other: ctx.watch(other, "ended"),
     "unwatch": lambda ctx, other: ctx.unwatch(other),
-    "spawn": lambda ctx, other: ctx.spawn(Giving),
+    "spawn": lambda ctx, other: ctx.spawn(Mirror),
     "stop": lambda ctx, other: ctx.stop(),
     "become": lambda ctx, other: ctx.become(lambda ctx, message: None),
     "unbecome": lambda ctx, other: ctx.unbecome(),
@@ -860,7 +853,7 @@ ACTS: dict[str, Callable[[Context, ActorRef[Any, Any]], Any]] = {
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 async def test_a_ghost_harms_nobody(system: ActorSystem, clock: ManualClock, act: str, ending: str) -> None:
     probe = TestProbe(system)
-    ghost, other = system.spawn(Giving), system.spawn(Giving)
+    ghost, other = system.spawn(Mirror), system.spawn(Mirror)
     ctx = await ghost.ask(lambda ctx: ctx)
     getattr(ghost, ending)()
     await ghost.terminated()
@@ -883,7 +876,7 @@ async def test_a_ghost_harms_nobody(system: ActorSystem, clock: ManualClock, act
 @pytest.mark.parametrize("act", ["send_after", "send_every", "timers"])
 async def test_no_timer_fires_for_a_dead_actor(system: ActorSystem, clock: ManualClock, act: str) -> None:  # J11
     probe = TestProbe(system)
-    ghost = system.spawn(Giving)
+    ghost = system.spawn(Mirror)
     ctx = await ghost.ask(lambda ctx: ctx)
     ghost.stop()
     await ghost.terminated()
@@ -904,6 +897,6 @@ async def test_a_handler_may_wait_for_another_actors_life(system: ActorSystem, w
         await getattr(message, wait)()
         return f"{wait}, {message.state.value}"
 
-    other = system.spawn(Giving)
+    other = system.spawn(Mirror)
     expected = "terminated" if wait == "terminated" else "running"
     assert await system.spawn(waiting).ask(other) == f"{wait}, {expected}"
