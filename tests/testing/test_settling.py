@@ -14,17 +14,20 @@ from greenroom.testing.probing.settling import settle
 from tests.conftest import Play
 from tests.gates import Event
 
+PATIENCE = 120.0
+Ref = ActorRef[Any, Any]
+
 
 class Asks(Actor[Any, Any]):
     """Passes on every message, and answers what it is answered."""
 
-    def __init__(self, *others: ActorRef[Any, Any]) -> None:
+    def __init__(self, *others: Ref) -> None:
         self.others = others
 
     async def receive(self, message: Any) -> Any:
         if len(self.others) == 1:
-            return await self.others[0].ask(message)
-        return await asyncio.gather(*(other.ask(message) for other in self.others))
+            return await self.others[0].ask(message, timeout=None)
+        return await asyncio.gather(*(other.ask(message, timeout=None) for other in self.others))
 
 
 async def test_an_actor_that_waits_for_a_probe_keeps_no_silence_from_being_told(system: ActorSystem) -> None:
@@ -164,7 +167,7 @@ async def test_who_waits_for_a_busy_actor_is_waited_for_too(system: ActorSystem)
     with pytest.raises(SettleTimeout, match=r"still busy after 0\.02 s: .*/busy"):
         await settle(system, 0.02)
     gate.set()
-    await settle(system, 20.0)
+    await settle(system, PATIENCE)
     assert await asked == "done"
 
 
@@ -173,30 +176,14 @@ def test_a_system_on_another_thread_settles_too() -> None:
         server = TestProbe(system)
         asked = system.spawn(Asks, server.ref).ask("x")
         await server.expect("x")
-        await settle(system, 20.0)
+        await settle(system, PATIENCE)
         server.reply("y")
         assert await asked == "y"
-        await settle(system, 20.0)
+        await settle(system, PATIENCE)
 
     with ActorSystem() as system:
         asyncio.run(main(system))
-    asyncio.run(settle(system, 20.0))
-
-
-PATIENCE = 120.0
-Ref = ActorRef[Any, Any]
-
-
-class AsksOnLoop(Actor[Any, Any]):
-    """Passes on every message, and answers what it is answered."""
-
-    def __init__(self, *others: Ref) -> None:
-        self.others = others
-
-    async def receive(self, message: Any) -> Any:
-        if len(self.others) == 1:
-            return await self.others[0].ask(message, timeout=None)
-        return await asyncio.gather(*(other.ask(message, timeout=None) for other in self.others))
+    asyncio.run(settle(system, PATIENCE))
 
 
 def play(program: Any) -> None:
@@ -206,11 +193,11 @@ def play(program: Any) -> None:
 def test_actors_of_other_loops_that_wait_for_a_probe_keep_no_silence_from_being_told() -> None:
     async def program(system: ActorSystem) -> None:
         server, other = TestProbe(system), TestProbe(system)
-        chain: list[Ref] = [system.spawn(AsksOnLoop, server.ref)]
+        chain: list[Ref] = [system.spawn(Asks, server.ref)]
         for _ in range(5):
-            chain.append(system.spawn(AsksOnLoop, chain[-1]))
+            chain.append(system.spawn(Asks, chain[-1]))
         assert len({ref._cell.loop for ref in chain}) == 3
-        asked = system.spawn(AsksOnLoop, chain[-1], chain[-2]).ask("x", timeout=None)
+        asked = system.spawn(Asks, chain[-1], chain[-2]).ask("x", timeout=None)
         for _ in range(2):
             await server.expect("x")
             await other.expect_no()
@@ -230,7 +217,7 @@ def test_one_that_is_busy_on_another_loop_is_waited_for() -> None:
             await gate.wait()
             other.ref.tell(message)
 
-        askers: list[Ref] = [system.spawn(AsksOnLoop, server.ref) for _ in range(3)]
+        askers: list[Ref] = [system.spawn(Asks, server.ref) for _ in range(3)]
         asks = [asker.ask("x", timeout=None) for asker in askers]
         ref: Ref = next(ref for ref in (system.spawn(busy) for _ in range(3)) if ref._cell.loop is not system._loop)
         ref.tell("noise")
@@ -259,7 +246,7 @@ def test_messages_that_hop_from_loop_to_loop_meanwhile_are_waited_for() -> None:
         def hop(ctx: Context, left: int) -> None:
             (ring[left % 3] if left else other.ref).tell(left - 1)
 
-        waits: Ref = system.spawn(AsksOnLoop, server.ref)
+        waits: Ref = system.spawn(Asks, server.ref)
         asked = waits.ask("x", timeout=None)
         await server.expect("x")
         ring: list[Ref] = [system.spawn(hop) for _ in range(3)]
@@ -275,7 +262,7 @@ def test_messages_that_hop_from_loop_to_loop_meanwhile_are_waited_for() -> None:
 def test_a_system_of_several_loops_on_another_thread_settles_too() -> None:
     async def main(system: ActorSystem) -> None:
         server = TestProbe(system)
-        asks = [system.spawn(AsksOnLoop, server.ref, dispatcher="spread").ask("x", timeout=None) for _ in range(3)]
+        asks = [system.spawn(Asks, server.ref, dispatcher="spread").ask("x", timeout=None) for _ in range(3)]
         for _ in asks:
             await server.expect("x")
             await settle(system, PATIENCE)
