@@ -148,7 +148,6 @@ class ThreadPool(Executor):
                     self._start_if_short()
 
     def close(self) -> list[threading.Thread]:
-        """End the threads after their hand-offs; return those that have not ended yet."""
         with self._lock:
             threads = [*self._threads, *self._abandoned]
             for _ in self._threads:

@@ -66,7 +66,6 @@ class PinnedThreads:
             self._ending.append(thread.thread)
 
     def close(self) -> list[threading.Thread]:
-        """End all threads; return those that have not ended yet."""
         for thread in list(self._running):
             self.end_thread(thread)
         return self._ending
@@ -134,7 +133,7 @@ class AsyncioThread:
         self._end: asyncio.Event | None = None
         # Invariant: the hand-offs that are not completed; None when the thread has ended
         self._handoffs: dict[Handoff, None] | None = {}
-        # Why the thread ends, if nobody told it to. Only this thread uses this field, until it ends, and the next.
+        # Why the thread ends, if it was not told to. Only this thread uses this field, until it ends, and the next.
         self._cause: BaseException | None = None
         # The tasks under way; asyncio itself keeps no reference to them.
         self._tasks: dict[asyncio.Task[None], Handoff] = {}

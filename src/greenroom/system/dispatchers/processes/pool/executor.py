@@ -144,8 +144,6 @@ class RemoteHandoff(Handoff):
 
 
 class RemoteCall(RemoteHandoff):
-    """One call of a user's function in another process."""
-
     __slots__ = ("number",)
 
     def __init__(self, executor: ProcessExecutor) -> None:
@@ -247,7 +245,6 @@ class RemoteMessages(RemoteHandoff):
                 self._asked.append(number)
 
     def _give_back(self, message: object, sender: object, exc: Exception) -> None:
-        """A message that could be sent when it was queued cannot be sent now: it was changed in between."""
         if self.sent == self.first:
             told = "a message to %s cannot be brought there after all: %s"
             _log.error(told, self.cell.name(), in_words(exc), extra=self.cell.loop.host.log_fields(self.cell))
@@ -255,7 +252,6 @@ class RemoteMessages(RemoteHandoff):
                 sender.refuse(exc)
 
     def _send_more(self) -> None:
-        """Keep enough messages in flight that the worker does not run out of them."""
         window = self._executor.window
         while (room := window.room(self.sent - self.first)) and self._may_take_more():
             messages, senders = self._behind(self.sent - self.first - 1, room)
@@ -289,7 +285,6 @@ class RemoteMessages(RemoteHandoff):
             self._executor.open.pop(self._asked.pop(), None)
 
     def _put_back(self) -> None:
-        """Not even the message in hand was started: put it back into the mailbox."""
         put_back(self.cell, self.message, self.sender, self.lane)
         self.kind = PUT_ASIDE
         self.message = self.sender = None
@@ -381,7 +376,6 @@ class RemoteMessages(RemoteHandoff):
         return False
 
     def give_up(self) -> None:
-        """The messages are abandoned, and what became of them is not known."""
         asked, self._asked = self._asked, deque()
         self._count_as_lost()
         self._sync()

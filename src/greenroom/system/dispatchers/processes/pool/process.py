@@ -186,9 +186,6 @@ class WorkerProcess:
             with suppress(OSError):
                 process.kill()
 
-    def join(self, seconds: float) -> None:
-        self.thread.join(seconds)
-
     def _release(self) -> None:
         _running.pop(self, None)
         with self._lock:
@@ -258,8 +255,8 @@ def end_all() -> None:
         process.disconnect()
     deadline = monotonic() + _GRACE
     for process in left:
-        process.join(max(0.0, deadline - monotonic()))
+        process.thread.join(max(0.0, deadline - monotonic()))
     for process in left:
         process.kill()
     for process in left:
-        process.join(_GRACE)
+        process.thread.join(_GRACE)

@@ -99,11 +99,20 @@ _MANY_TIMERS = 64
 _handles = count(1)
 
 
-class Hold(NamedTuple):
-    """What a worker's page says at some moment. Two that are equal mean that one visit has lasted all the time."""
+Hold = tuple[int, int]
+"""Who holds a worker's thread, and in which tick. Two that are equal mean that one visit has lasted all the time."""
 
-    holder: int
-    ticks: int
+
+class Requester(NamedTuple):
+    """What requests something that takes a while: a hosted actor, or other code in its worker (then None)."""
+
+    executor: ProcessExecutor | None
+    blocks: bool
+    """Whether the worker's thread blocks meanwhile."""
+
+    def means_itself(self, ref: ActorRef) -> bool:
+        executor = self.executor
+        return executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord)
 
 
 class Worker:
@@ -142,20 +151,12 @@ class Worker:
         # Where the next actor has its marks.
         self._next_marks = MARKS
         self._aio: asyncio.AbstractEventLoop = self._loop.visits.stepper.aio  # type: ignore[assignment]  # it runs
-        self._process = WorkerProcess(self.name, self._post_end)
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
-    @property
-    def thread(self) -> threading.Thread:
-        return self._process.thread
+        self.process = WorkerProcess(self.name, self._post_end)
 
     # -- start
 
     def start(self) -> None:
-        ours = self._process.open()
+        ours = self.process.open()
         secret = secrets.token_bytes(32)
         settings: WorkerSettings = {
             "secret": secret.hex(),
@@ -174,11 +175,11 @@ class Worker:
         self._connection = Connection(self._aio, ours, Side.LISTENING, secret, *callbacks, *limits)
         self._connection.begin()
         try:
-            self._process.start(settings)
+            self.process.start(settings)
         except Exception as exc:
             self._is_over = True
             self._connection.abort()
-            self._process.page.close()
+            self.process.page.close()
             raise WorkerLost(f"the worker process {self.name!r} cannot be started: {in_words(exc)}") from exc
         if self._is_manual:
             self._loop.helpers[self] = None
@@ -349,7 +350,7 @@ class Worker:
         try:
             target, message = resolve(*address), unpacked(packed)
             if how & BLOCKS:
-                self._require_elsewhere(target, executor)
+                self._require_elsewhere(target, Requester(executor, blocks=True))
                 self.blocks_for(number)
         except Exception as exc:
             self.answer(number, Failure.of(exc))
@@ -378,11 +379,11 @@ class Worker:
             args, kwargs = unpacked(given)
             row = OPERATIONS[key]
             if row.remote is Way.AWAIT or row.remote is Way.BLOCK:
-                blocks = row.remote is Way.BLOCK
-                if blocks:
+                requester = Requester(executor, row.remote is Way.BLOCK)
+                if requester.blocks:
                     self.blocks_for(number)
                 serve = _SLOW[row.name.removesuffix("_sync")]
-                self._serve(number, executor, serve(self, executor, blocks, *args, **kwargs))
+                self._serve(number, executor, serve(self, requester, *args, **kwargs))
                 return
             subject, args = self._subject(row, executor, args)
             result = row.apply(subject, args, kwargs)
@@ -429,63 +430,45 @@ class Worker:
         timers[number] = timer
         return TimerHandle(number)
 
-    def _require_elsewhere(self, ref: ActorRef, executor: ProcessExecutor | None) -> None:
+    def _require_elsewhere(self, ref: ActorRef, requester: Requester) -> None:
         """Raise when an actor is about to block its worker's thread for one that needs the same thread."""
         record = ref._cell.record
         extras = record.extras if isinstance(record, ActorRecord) else None
         worker = None if extras is None else getattr(extras.executor, "worker", None)
-        if worker is self and not _is_own(executor, ref):
+        if worker is self and not requester.means_itself(ref):
             why = f"{ref} is in the same worker process, and waits for the thread that this would block"
             raise WaitsForItself(f"{why}: make the handler `async def` and await it, or give it another dispatcher")
 
     async def _send(
-        self,
-        executor: ProcessExecutor | None,
-        blocks: bool,
-        ref: ActorRef,
-        message: object,
-        *,
-        lane: Lane = Lane.DATA,
-        timeout: float | None = None,
+        self, by: Requester, ref: ActorRef, message: object, *, lane: Lane = Lane.DATA, timeout: float | None = None
     ) -> None:
-        cell, sender, lane = ref._cell, None if executor is None else executor.cell.shown(), as_lane(lane)
+        cell, sender, lane = ref._cell, None if by.executor is None else by.executor.cell.shown(), as_lane(lane)
         if cell.loop is self._loop:
             admission = self._loop.admission
-            if blocks and not admission.has_room(cell, lane):
-                if _is_own(executor, ref):
+            if by.blocks and not admission.has_room(cell, lane):
+                if by.means_itself(ref):
                     raise own_mailbox_is_full(cell)
-                self._require_elsewhere(ref, executor)
+                self._require_elsewhere(ref, by)
             if admission.send_if_room(cell, message, sender, lane):
                 return
         await wait_for_room(cell, message, sender, lane, timeout)
 
-    async def _started(
-        self, executor: ProcessExecutor | None, blocks: bool, ref: ActorRef, timeout: float | None = None
-    ) -> None:
-        require_startable(ref._cell, _is_own(executor, ref))
-        if blocks and not has_started(ref._cell):
-            self._require_elsewhere(ref, executor)
+    async def _started(self, by: Requester, ref: ActorRef, timeout: float | None = None) -> None:
+        require_startable(ref._cell, by.means_itself(ref))
+        if by.blocks and not has_started(ref._cell):
+            self._require_elsewhere(ref, by)
         await wait_for_start(ref._cell, timeout)
 
-    async def _terminated(
-        self, executor: ProcessExecutor | None, blocks: bool, ref: ActorRef, timeout: float | None = None
-    ) -> object:
-        require_other(ref._cell, "end", _is_own(executor, ref))
-        if blocks:
-            self._require_elsewhere(ref, executor)
+    async def _terminated(self, by: Requester, ref: ActorRef, timeout: float | None = None) -> object:
+        require_other(ref._cell, "end", by.means_itself(ref))
+        if by.blocks:
+            self._require_elsewhere(ref, by)
         return await wait_for_end(ref._cell, timeout)
 
-    async def _inspect(
-        self,
-        executor: ProcessExecutor | None,
-        blocks: bool,
-        ref: ActorRef,
-        *items: str,
-        timeout: float | None = 5.0,
-    ) -> object:
-        require_other(ref._cell, "inspect()", _is_own(executor, ref))
-        if blocks:
-            self._require_elsewhere(ref, executor)
+    async def _inspect(self, by: Requester, ref: ActorRef, *items: str, timeout: float | None = 5.0) -> object:
+        require_other(ref._cell, "inspect()", by.means_itself(ref))
+        if by.blocks:
+            self._require_elsewhere(ref, by)
         return await wait_for_inspection(ref._cell, items, timeout)
 
     # -- for observers, dead letters and logs
@@ -508,20 +491,20 @@ class Worker:
         try:
             if logger.isEnabledFor(record.levelno):
                 logger.handle(record)
-        except Exception:  # a filter or handler of the program; whoever logged is in another process
+        except Exception:  # a filter or handler of the program; the actor that logged is in another process
             print_error()
 
     # -- who holds it
 
     def hold(self) -> Hold:
         if self._is_over:
-            return Hold(0, 0)
-        words = self._process.page.words
-        return Hold(words[HOLDER], words[TICKS])
+            return 0, 0
+        words = self.process.page.words
+        return words[HOLDER], words[TICKS]
 
     def holder(self) -> ProcessExecutor | None:
         """The actor whose code the thread runs at present, if that is one of ours."""
-        held_by = self.hold().holder
+        held_by, _ = self.hold()
         if held_by & NUMBERED:
             return self.actors.get(held_by ^ NUMBERED)
         return next((one for one in self.actors.values() if held_by and one.cell_id == held_by), None)
@@ -531,7 +514,7 @@ class Worker:
 
         An actor that has a `place` already has the same again.
         """
-        words = self._process.page.words
+        words = self.process.page.words
         if not place:
             place = self._next_marks
             if place + 2 > len(words):
@@ -542,7 +525,7 @@ class Worker:
 
     def marks(self, place: int) -> tuple[int, int]:
         """The two marks of an actor. The worker may be lost, but its page not closed."""
-        words = self._process.page.words
+        words = self.process.page.words
         return words[place], words[place + 1]
 
     def is_held(self) -> bool:
@@ -569,13 +552,12 @@ class Worker:
             task.cancel()
 
     def close(self) -> threading.Thread:
-        """Close the connection, so that it ends. Returns a thread that waits for that, and kills it if need be."""
         self._is_over = True
         self._loop.helpers.pop(self, None)
         self._cancel_others()
-        closer = self._process.end()
+        closer = self.process.end()
         self._connection.abort()
-        self._process.page.close()
+        self.process.page.close()
         return closer
 
     def kill(self, why: str) -> None:
@@ -584,7 +566,6 @@ class Worker:
             self._connection.abort()
 
     def _post_end(self) -> None:
-        """The process has ended. Called on another thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._aio.call_soon_threadsafe(self._process_ended)
 
@@ -599,14 +580,14 @@ class Worker:
             return
         self._is_over = True
         self._loop.helpers.pop(self, None)
-        self._process.kill()
-        self._process.join(_PATIENCE)
+        self.process.kill()
+        self.process.thread.join(_PATIENCE)
         self._workers.lost(self)
         self._cancel_others()
         if isinstance(error, OSError):
             error = None  # the usual error when the other end dies with unread data
         lost = WorkerLost(self._describe(error))
-        lost.__cause__ = self._process.cause or error
+        lost.__cause__ = self.process.cause or error
         actors, self.actors = self.actors, {}
         if actors:
             names = [executor.cell.name() for executor in actors.values()]
@@ -614,16 +595,16 @@ class Worker:
             _log.warning("%s; it ran %s%s", lost, ", ".join(names[:5]), more)
         for executor in actors.values():
             executor.lost(lost.again())
-        self._process.page.close()  # they have looked at their marks
+        self.process.page.close()  # they have looked at their marks
 
     def _describe(self, error: BaseException | None) -> str:
         name = f"the worker process {self.name!r}"
         if self._why:
             return f"{name} was ended: {self._why}"
-        if self._process.cause is not None:
-            return f"{name} cannot be started: {in_words(self._process.cause)}"
+        if self.process.cause is not None:
+            return f"{name} cannot be started: {in_words(self.process.cause)}"
         how = "has ended" if error is None else f"is out of reach ({in_words(error)})"
-        code = self._process.code
+        code = self.process.code
         if code is not None and code < 0:
             how = f"was killed by {_signal_name(-code)}"
         elif code:
@@ -701,10 +682,6 @@ def _shown(packed: object) -> object:
     return packed
 
 
-def _is_own(executor: ProcessExecutor | None, ref: ActorRef) -> bool:
-    return executor is not None and ref._cell is executor.cell and isinstance(ref._cell.record, ActorRecord)
-
-
 class WorkerPool:
     """The processes of one dispatcher. For the loop's own thread only."""
 
@@ -728,7 +705,7 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        return [pid for worker in self._workers if (pid := worker.process.pid) is not None]
 
     def executor(self, spec: ActorSpec, args: tuple[object, ...]) -> ProcessExecutor:
         """An executor for one more actor. Raises if the actor cannot be created in another process."""
@@ -748,7 +725,7 @@ class WorkerPool:
     def worker_for(self, executor: ProcessExecutor) -> Worker:
         """The worker with the fewest actors; a new one if all have some and there may be more workers.
 
-        One that is known to be held by an actor comes last: nobody knows when that one lets go.
+        One that is known to be held by an actor comes last: there is no telling when that one lets go.
         """
         idlest = min(self._workers, key=lambda worker: (worker.is_held(), len(worker.actors)), default=None)
         if idlest is None or (idlest.actors and len(self._workers) < self._most):
@@ -763,7 +740,7 @@ class WorkerPool:
         if worker in self._workers:
             self._workers.remove(worker)
             self._ending = [thread for thread in self._ending if thread.is_alive()]
-            self._ending.append(worker.thread)
+            self._ending.append(worker.process.thread)
 
     def close(self) -> list[threading.Thread]:
         """End all workers; return the threads that wait for that."""

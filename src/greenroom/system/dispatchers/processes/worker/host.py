@@ -144,7 +144,6 @@ class HostedActor:
         return Told(receipt, values)
 
     def report(self, failure: BaseException | None = None, returned: int | None = None, waits: bool = False) -> None:
-        """Report the progress to the main process, if there is any."""
         done = self.done()
         asides = self.asides
         has_stashed = self._has_stashed_current()
@@ -286,7 +285,6 @@ class HostedActor:
             self.call_failed(number, exc)
 
     def _make(self, spec: ActorSpec) -> tuple[type | None, object]:
-        """Create the actor; return its class, if it has one, and its own supervision."""
         record = self.cell.record
         if spec.kind == HANDLER:
             install_behavior(record, CurrentBehavior(spec.factory, record, None))
@@ -355,6 +353,7 @@ class WorkerHost(Host):
 
     def __init__(self, system: str, is_manual: bool = False) -> None:
         self.system = RemoteSystem(system, self)
+        self.token = system
         self.settings = Settings(None, {})  # type: ignore[arg-type]
         self.actors: dict[int, HostedActor] = {}
         self._by_cell: dict[Cell, HostedActor] = {}
@@ -373,11 +372,6 @@ class WorkerHost(Host):
         self._asked: dict[Question, int] = {}
         # Where those actors have their marks whose messages are to outlive this process.
         self._marked: dict[HostedActor, int] = {}
-
-    @property
-    def token(self) -> str:
-        """For the watchdog."""
-        return self.system.name
 
     def serve(self, loop: Loop, channel: MainChannel, page: memoryview) -> None:
         """Be the host of `loop`, take the orders that arrive by `channel`, and say in `page` whose code runs."""
@@ -554,10 +548,9 @@ class WorkerHost(Host):
             self._is_report_due = True
             self.loop.visits.stepper.aio.call_soon(self.report_all)  # type: ignore[union-attr]  # it is attached
 
-    # -- for a clock that is turned by hand: time passes when nobody has anything to do
+    # -- for a clock that is turned by hand: time passes when no actor has anything to do
 
     def rest_soon(self) -> None:
-        """Look whether there is nothing to do, when asyncio has done what it has ready from now on."""
         if not self._turns_left:
             self.loop.visits.stepper.aio.call_soon(self._turn)  # type: ignore[union-attr]  # it is attached
         self._turns_left = TURNS
@@ -603,7 +596,6 @@ class WorkerHost(Host):
         return 0 if actor is None else actor.number
 
     def intercept(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """Forward a message to an actor in another process, at once."""
         self.forward(cell, message, sender, int(lane))
         return True
 
@@ -616,7 +608,6 @@ class WorkerHost(Host):
         return True
 
     def asks_elsewhere(self, question: Question, message: object, lane: Lane) -> bool:
-        """Put a question whose message waits for room: where the mailbox is."""
         try:
             self.forward(question.target, message, question, int(lane), WAITS_FOR_ROOM)
         except Exception as exc:

@@ -59,7 +59,7 @@ def _leave_signals_to_main_process() -> None:
 
 
 def _be_terminable() -> None:
-    if threading.current_thread() is threading.main_thread():  # else nobody can: only the main thread sets handlers
+    if threading.current_thread() is threading.main_thread():  # only that one sets handlers
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TERMINATE)
 

@@ -274,7 +274,7 @@ class RemoteContext(ContextRecord):
 
     def blocking(self) -> AbstractContextManager[None]:
         host: WorkerHost = self.cell.loop.host
-        # What blocks a thread that the handler has started holds up nobody.
+        # A thread that the handler has started may block: no other actor waits for it.
         return _blocked(host) if host.is_manual and get_ident() == self.cell.runq.thread else nullcontext()
 
     def now(self) -> float:
