@@ -107,7 +107,7 @@ class DeadLetters:
                 f"dead letter: {type(message).__name__} from {_named(sender)} to {_named(recipient)}: {reason}{before}"
             )
             _log.info("%s", line, extra=_fields_of(recipient) or _fields_of(sender))
-        # A dead letter about a dead letter is told to nobody: that could go on for ever.
+        # Subscribers are not told of a dead letter about a dead letter: that could go on for ever.
         if subscriptions and not isinstance(message, DeadLetter):
             self._tell(subscriptions, DeadLetter(message, sender, recipient, reason, now))
 

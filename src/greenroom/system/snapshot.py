@@ -113,7 +113,6 @@ def _snapshot_of(record: ActorRecord, children: list[ActorRecord]) -> ActorSnaps
 
 
 def _dispatcher_of(record: ActorRecord) -> str | None:
-    """The name of its dispatcher, if that is not the system's own loop."""
     return None if record.extras is None else record.extras.dispatcher
 
 

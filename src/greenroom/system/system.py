@@ -242,19 +242,12 @@ class ActorSystem(Spawns, Spawner):
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        was_interrupted = self._leave_body(exc)
+        was_interrupted = self._signals is not None and self._signals.leave(exc)
         drain_for = self._ordinary_drain() if exc is None or was_interrupted else 0.0
         self._close(self._end_timeout + drain_for, drain_for)
         if exc is None or was_interrupted or self._is_told_of_failure(exc):
             self._raise_failure()
         return was_interrupted  # type: ignore[return-value]
-
-    def _leave_body(self, exc: BaseException | None) -> bool:
-        if self._signals is None:
-            return False
-        from greenroom.system.ending.signals import BodyInterruption
-
-        return isinstance(self._signals, BodyInterruption) and self._signals.leave(exc)
 
     async def _run_here(self, ready: ThreadFuture[None]) -> None:
         self._thread = threading.current_thread()
@@ -396,7 +389,6 @@ class ActorSystem(Spawns, Spawner):
         self._request_shutdown(timeout, None, self._drain_time(drain, timeout))
 
     def _request_ordinary_end(self) -> None:
-        """The block is left, or a signal has come: end, with all the time that the config gives."""
         drain_for = self._ordinary_drain()
         self._request_shutdown(self._end_timeout + drain_for, None, drain_for)
 
@@ -454,7 +446,6 @@ class ActorSystem(Spawns, Spawner):
         return self._shutdown.report
 
     def _is_told_of_failure(self, exc: BaseException) -> bool:
-        """Whether a block ended with `exc` because the system failed."""
         if self._shutdown.cause is None:
             return False
         return exc is self._shutdown.cause or isinstance(exc, ActorTerminated | HandlerBroken | SystemStopped)

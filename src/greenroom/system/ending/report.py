@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from greenroom.frozen import Frozen
 
 __all__ = ["Phase", "ShutdownReport"]
-
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Phase:
@@ -63,21 +60,10 @@ class ShutdownReport(Frozen):
         forced: tuple[str, ...],
         seconds: float,
         cause: BaseException | None,
-        forced_count: int | None = None,
-        discarded: Mapping[str, int] = _NOTHING,
-        discarded_count: int | None = None,
-        busy: tuple[str, ...] = (),
-        signal: int | None = None,
+        forced_count: int,
+        discarded: Mapping[str, int],
+        discarded_count: int,
+        busy: tuple[str, ...],
+        signal: int | None,
     ) -> None:
-        self._set(
-            started,
-            terminated,
-            forced,
-            seconds,
-            cause,
-            len(forced) if forced_count is None else forced_count,
-            discarded,
-            sum(discarded.values()) if discarded_count is None else discarded_count,
-            busy,
-            signal,
-        )
+        self._set(started, terminated, forced, seconds, cause, forced_count, discarded, discarded_count, busy, signal)

@@ -210,7 +210,6 @@ class Shutdown:
             raise
 
     async def _join_threads(self, threads: list[Thread]) -> None:
-        """Wait for threads to end; those that a handler blocks are left running."""
         looks = 0
         while looks < _LOOKS or (looks < _MOST_LOOKS and any(isinstance(thread, Closer) for thread in threads)):
             looks += 1
@@ -223,7 +222,6 @@ class Shutdown:
             _log.error(told, self._name, thread.name)
 
     async def _drain(self, seconds: float) -> None:
-        """Let the system work on until it is drained, its time is over, or it is told to end at once."""
         drain = Drain(self._loops)
         began = asyncio.get_running_loop().time()
         self._limit(seconds, self._end_drain)
@@ -317,7 +315,6 @@ class Shutdown:
         )
 
     def _tell_discarded(self, report: ShutdownReport) -> None:
-        """One line on what was not done, if there is such a thing; nothing if all was."""
         if not report.discarded_count and not self._busy:
             return
         most = sorted(report.discarded.items(), key=lambda one: (-one[1], one[0]))

@@ -112,6 +112,10 @@ class SignalHandling:
     def forced(self) -> bool:
         return self.count > 1
 
+    def leave(self, exc: BaseException | None) -> bool:
+        """The body of a `with` block has ended, perhaps with `exc`. Whether a signal has broken it off."""
+        return False
+
     def insist(self) -> None:
         """The loop has ended, and its thread is not the main one: see `BodyInterruption`."""
 
@@ -176,7 +180,6 @@ class BodyInterruption(SignalHandling):
         self._is_sent = False
 
     def leave(self, exc: BaseException | None) -> bool:
-        """The body has ended, perhaps with `exc`. Whether a signal has broken it off."""
         self._is_in_body = False
         self._left.set()
         return isinstance(exc, Interrupted) and self._is_received
@@ -216,10 +219,13 @@ class BodyInterruption(SignalHandling):
         """Signal the main thread once more, until the body has been broken off."""
         if self._is_in_body and self._raised < self.count == count and self._is_mine(number):
             if not self._is_sent:  # two that are not delivered yet would become one
-                self._is_sent = True
-                signal.pthread_kill(threading.main_thread().ident or 0, number)
+                self._signal_main_thread(number)
             later = min(2 * again_in, _LATEST)
             asyncio.get_running_loop().call_later(again_in, self._send, number, count, later)
+
+    def _signal_main_thread(self, number: int) -> None:
+        self._is_sent = True
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def insist(self) -> None:
         """The loop has ended: signal the main thread in its place, until the body has been broken off for each signal.
@@ -232,8 +238,7 @@ class BodyInterruption(SignalHandling):
             number = next((one for one in list(self._before) if self._is_mine(one)), None)
             if number is None:
                 return
-            self._is_sent = True
-            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            self._signal_main_thread(number)
             self._left.wait(pause)
             pause = min(2 * pause, _LATEST)
 

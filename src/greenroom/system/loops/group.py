@@ -82,6 +82,7 @@ class SystemLoops:
         return thread
 
     def all(self) -> list[SystemLoop]:
+        """The home loop, and then the further ones."""
         return [self.home, *self.threads]
 
     @property

@@ -248,5 +248,5 @@ def _is_at_work(cell: Cell) -> bool:
     if cell.flags & ORDERS or (record.extras is not None and record.extras.pipes):
         return True
     if cell.flags & HELD and isinstance(cell.loop.clock, ManualClock):
-        return False  # it waits to be restarted, and nobody turns the clock
+        return False  # it waits to be restarted, and the clock stands still
     return cell.notices > 0 or cell.from_others(cell.ref, 1) > 0

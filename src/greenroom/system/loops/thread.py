@@ -239,7 +239,6 @@ class SystemLoop:
 
 
 def _bottom_up(records: list[ActorRecord]) -> list[Cell]:
-    """The cells of `records` and of all their descendants, children before their parents."""
     found = []
     waiting = list(records)
     while waiting:
