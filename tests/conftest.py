@@ -278,11 +278,14 @@ def _makes_sense(item: pytest.Function) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in its system, and a simulated one once for each of its seeds."""
+    """Run a test that is a coroutine, in its system if it has one, and a simulated one once for each of its seeds."""
     stage = pyfuncitem.funcargs.get("play")
-    if not isinstance(stage, Play):
-        return None
     test: Callable[..., object] = pyfuncitem.obj
+    if not isinstance(stage, Play):
+        if not inspect.iscoroutinefunction(test):
+            return None
+        asyncio.run(_in_time(test(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})))
+        return True
     if inspect.iscoroutinefunction(test):
         test = partial(_play, stage, pyfuncitem)
     elif stage.backend != SIMULATION:
@@ -294,9 +297,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+async def _in_time(test: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        await test
+
+
 def _play(play: Play, item: pytest.Function, /, **arguments: Any) -> None:
-    mark = item.get_closest_marker("config")
-    config = {} if mark is None else mark.kwargs
+    config: dict[str, Any] = {}
+    for mark in reversed([*item.iter_markers("config")]):  # a test's own says more than its file's
+        config.update(mark.kwargs)
     if "clock" in arguments:
         arguments["clock"] = ManualClock()  # one for each run
         config = {**config, "clock": arguments["clock"]}

@@ -14,7 +14,7 @@ import pytest
 from greenroom import Actor, ActorRef, ActorSystem, Context, MailboxConfig, Supervision
 from greenroom.errors import AskTimeout, NotAwaited
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import Holding
+from tests.conformance.sending import Holding
 
 if TYPE_CHECKING:
     from tests.conftest import Play

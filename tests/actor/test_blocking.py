@@ -38,7 +38,7 @@ from greenroom.errors import (
 from greenroom.exits import ExitKind
 from greenroom.policy.directives import Directive
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.askers import until
+from tests.conformance.sending import until
 
 DEADLINE = 120.0
 ONE = MailboxConfig(capacity=1)

@@ -28,9 +28,9 @@ from greenroom import (
     SystemFailed,
 )
 from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
-from tests.conformance.watchers import BAD
+from tests.conformance.relations import BAD
 from tests.culprits import Culprit, Unmakeable, go_wrong
-from tests.system.eyes import HandClock
+from tests.system.observing import HandClock
 
 if TYPE_CHECKING:
     from tests.conftest import Play

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -34,13 +34,22 @@ from greenroom import (
 )
 from greenroom.errors import BadArgument, GreenroomError, InvalidDelay, NotStarted, WaitsForItself
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.askers import ANYWHERE, ON_A_LOOP, Echo, Gated, Keeper, Ref, ask_from, outcome, pass_time, until
-from tests.conformance.cast import Holding, run_threads
+from tests.conformance.sending import (
+    ANYWHERE,
+    ON_A_LOOP,
+    Echo,
+    Gated,
+    Holding,
+    Keeper,
+    Ref,
+    ask_from,
+    outcome,
+    pass_time,
+    run_threads,
+    until,
+)
+from tests.conftest import Play
 from tests.gates import Event, Gate, standstill, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 BAD = ValueError("bad")
 
@@ -88,9 +97,8 @@ async def test_systems_that_share_a_loop_can_ask_each_other(system: ActorSystem)
 
 
 @pytest.mark.parametrize("timeout", [-1.0, -1e-9, float("nan"), float("inf")])
-async def test_an_impossible_timeout_is_refused_before_anything_is_sent(
-    system: ActorSystem, timeout: float
-) -> None:  # cases 23 and 24
+async def test_an_impossible_timeout_is_refused_before_anything_is_sent(system: ActorSystem, timeout: float) -> None:
+    # cases 23 and 24
     ref = system.spawn(Echo)
     with pytest.raises(InvalidDelay):
         ref.ask("hello", timeout=timeout)
@@ -236,9 +244,8 @@ async def test_a_system_that_stops_leaves_no_asker_waiting(system: ActorSystem) 
 
 
 @pytest.mark.parametrize("kind", [BadConstructor, BadStart])
-async def test_an_actor_that_never_started_fails_what_it_was_asked(
-    system: ActorSystem, kind: Any
-) -> None:  # cases 23 and 24
+async def test_an_actor_that_never_started_fails_what_it_was_asked(system: ActorSystem, kind: Any) -> None:
+    # cases 23 and 24
     error = await outcome(system.spawn(kind).ask("?", timeout=None))
     assert isinstance(error, ActorTerminated)
     reason: Any = error.reason
@@ -254,9 +261,8 @@ async def test_a_death_pact_fails_what_was_asked(system: ActorSystem) -> None:  
 
 @pytest.mark.parametrize("in_hand", [True, False])
 @pytest.mark.parametrize("where", ANYWHERE)
-async def test_a_killed_actor_leaves_no_asker_waiting(
-    system: ActorSystem, where: str, in_hand: bool
-) -> None:  # cases 23 and 24
+async def test_a_killed_actor_leaves_no_asker_waiting(system: ActorSystem, where: str, in_hand: bool) -> None:
+    # cases 23 and 24
     arrived = Event()
     ref = system.spawn(Gated, Event(), arrived)
     if not in_hand:
@@ -401,9 +407,8 @@ def asks(ref: ActorRef[Any, Any], *messages: Any, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
-async def test_asks_wait_for_room_in_order_of_arrival_with_sends(
-    system: ActorSystem, lane: Lane
-) -> None:  # case 10, M17
+async def test_asks_wait_for_room_in_order_of_arrival_with_sends(system: ActorSystem, lane: Lane) -> None:
+    # case 10, M17
     config = ONE if lane is Lane.DATA else MailboxConfig(lanes={lane: 1})
     held = Holding(system, mailbox=config)
     ref = await held.begin()
@@ -445,9 +450,8 @@ async def test_without_the_flag_a_full_mailbox_refuses_also_while_others_wait(sy
 
 
 @pytest.mark.parametrize("way", ["cancel", "task", "timeout", "asyncio"])
-async def test_one_who_gives_up_before_there_is_room_sends_nothing(
-    system: ActorSystem, way: str
-) -> None:  # case 10, M17
+async def test_one_who_gives_up_before_there_is_room_sends_nothing(system: ActorSystem, way: str) -> None:
+    # case 10, M17
     held = Holding(system, mailbox=ONE)
     ref = await held.begin()
     ref.tell("first")
@@ -478,9 +482,8 @@ async def test_one_who_gives_up_before_there_is_room_sends_nothing(
 
 
 @pytest.mark.parametrize("drain", [None, Drain.DROP])
-async def test_an_ask_that_waits_when_the_actor_ends_is_told_at_once(
-    system: ActorSystem, drain: Drain | None
-) -> None:  # M10, M17
+async def test_an_ask_that_waits_when_the_actor_ends_is_told_at_once(system: ActorSystem, drain: Drain | None) -> None:
+    # M10, M17
     held = Holding(system, mailbox=ONE, drain=drain)
     ref = await held.begin()
     ref.tell("first")
@@ -529,9 +532,8 @@ async def test_actors_that_wait_for_each_others_answers_are_told_even_when_the_a
     assert any(isinstance(answer, AskDeadlock) for answer in answers), answers
 
 
-async def test_an_actor_that_asks_itself_is_told_so_though_its_mailbox_is_full(
-    system: ActorSystem,
-) -> None:  # case 25, M17
+async def test_an_actor_that_asks_itself_is_told_so_though_its_mailbox_is_full(system: ActorSystem) -> None:
+    # case 25, M17
     class Selfish(Actor[Any, Any]):
         async def receive(self, message: Any) -> Any:
             if message == "ask":
@@ -588,9 +590,8 @@ async def test_another_threads_loop_asks_in_order_and_may_give_up(system: ActorS
 
 
 @pytest.mark.real
-async def test_another_thread_asks_and_then_tells_in_this_order_when_there_is_room(
-    system: ActorSystem,
-) -> None:  # J15, M17
+async def test_another_thread_asks_and_then_tells_in_this_order_when_there_is_room(system: ActorSystem) -> None:
+    # J15, M17
     heard: list[Any] = []
     ref = system.spawn(lambda ctx, message: heard.append(message))
 
@@ -620,9 +621,8 @@ PATIENCE = 120.0
 
 
 @pytest.mark.config(clock=MonotonicClock())
-async def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_asleep(
-    system: ActorSystem,
-) -> None:  # case 23
+async def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop_asleep(system: ActorSystem) -> None:
+    # case 23
     gate = Gate()
 
     async def busy(ctx: Context, message: object) -> None:
@@ -639,9 +639,8 @@ async def test_a_timeout_ends_the_ask_though_the_actor_is_suspended_and_the_loop
 
 
 @pytest.mark.parametrize("fate", ["unhandled", "dead_letter", "drop"])
-async def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(
-    system: ActorSystem, fate: str
-) -> None:  # cases 25, 26
+async def test_an_ask_ends_after_all_have_been_told_what_became_of_its_message(system: ActorSystem, fate: str) -> None:
+    # cases 25, 26
     asks: list[Any] = []
     heard: list[bool] = []
 

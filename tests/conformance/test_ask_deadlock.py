@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from greenroom import Actor, ActorSystem, ActorTerminated, AskDeadlock, AskTimeout, Context, Drain, ManualClock, Reply
-from tests.conformance.askers import Echo, Keeper, Ref, outcome, until
+from tests.conformance.sending import Echo, Keeper, Ref, outcome, until
+from tests.conftest import Play
 from tests.gates import Event, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 async def walk(ctx: Context, path: tuple[Ref, ...]) -> Any:
@@ -74,9 +72,8 @@ def cause_of(error: Any) -> object:
 
 @pytest.mark.parametrize("length", range(1, 8))
 @pytest.mark.parametrize("handler", [walk, walk_carefully])
-async def test_a_circle_of_asks_is_a_deadlock(
-    play: Play, system: ActorSystem, handler: Any, length: int
-) -> None:  # case 25
+async def test_a_circle_of_asks_is_a_deadlock(play: Play, system: ActorSystem, handler: Any, length: int) -> None:
+    # case 25
     circle: list[Ref] = [system.spawn(handler, name=f"actor-{number}") for number in range(length)]
     error = await soon(circle[0].ask((*circle[1:], circle[0]), timeout=None))
     assert_is_circle(error, *circle)
@@ -184,9 +181,8 @@ async def test_who_has_forwarded_an_ask_may_ask_the_asker(system: ActorSystem) -
 @pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["forward", "forward to one who waits", "drain"])
 @pytest.mark.config(stop_timeout=0.1)
-async def test_a_circle_can_be_closed_by_handing_an_ask_on(
-    system: ActorSystem, way: str
-) -> None:  # case 25: exact on one loop
+async def test_a_circle_can_be_closed_by_handing_an_ask_on(system: ActorSystem, way: str) -> None:
+    # case 25: exact on one loop
     a = system.spawn(walk_carefully)
     gate = Event()
 
@@ -273,9 +269,8 @@ async def test_waiting_for_the_first_of_two_asks_is_no_deadlock(system: ActorSys
 
 @pytest.mark.at_home("pinned")
 @pytest.mark.parametrize("way", ["gather", "create_task", "TaskGroup", "pipe_to_self"])
-async def test_an_ask_in_a_task_is_no_deadlock_but_a_timeout(
-    system: ActorSystem, clock: ManualClock, way: str
-) -> None:  # case 25
+async def test_an_ask_in_a_task_is_no_deadlock_but_a_timeout(system: ActorSystem, clock: ManualClock, way: str) -> None:
+    # case 25
     b = system.spawn(walk_carefully)
     asker = system.spawn(Doer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,17 +24,12 @@ from greenroom import (
     Reply,
 )
 from greenroom.testing import TestProbe
-from tests.conformance.askers import ANYWHERE, Keeper, Ref, ask_from, in_thread, outcome, until
+from tests.conformance.relations import Panic
+from tests.conformance.sending import ANYWHERE, Keeper, Ref, ask_from, in_thread, outcome, until
+from tests.conftest import Play
 from tests.gates import standstill
 
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 BAD = ValueError("bad")
-
-
-class Panic(BaseException):
-    pass
 
 
 def raises(ctx: Context, cause: BaseException) -> Any:
@@ -79,9 +74,8 @@ async def test_an_exception_that_looks_like_ours_is_the_handlers_own(
 
 @pytest.mark.parametrize("way", ["raised", "failed", "fail_reply", "deferred"])
 @pytest.mark.parametrize("where", ANYWHERE)
-async def test_even_a_stop_iteration_is_an_error_to_the_asker(
-    system: ActorSystem, where: str, way: str
-) -> None:  # case 27
+async def test_even_a_stop_iteration_is_an_error_to_the_asker(system: ActorSystem, where: str, way: str) -> None:
+    # case 27
     # `next(iter(()))` in a handler: no future takes such an exception, and to a coroutine it would be a result.
     def receive(ctx: Context, message: Any) -> Any:
         if way == "raised":
@@ -247,9 +241,8 @@ async def test_the_reply_to_a_cancelled_asker_is_a_dead_letter(
 
 
 @pytest.mark.parametrize("asker", ["task", "handler"])
-async def test_a_reply_that_its_asker_did_not_live_to_see_is_a_dead_letter(
-    system: ActorSystem, asker: str
-) -> None:  # case 28
+async def test_a_reply_that_its_asker_did_not_live_to_see_is_a_dead_letter(system: ActorSystem, asker: str) -> None:
+    # case 28
     kept: list[Reply] = []
     keeper = system.spawn(Keeper, kept)
 
@@ -306,9 +299,8 @@ async def test_asks_that_were_given_up_leave_nothing_behind(
     assert keeper.is_alive
 
 
-async def test_ten_thousand_asks_of_one_slow_actor_all_end(
-    play: Play, system: ActorSystem, clock: ManualClock
-) -> None:  # case 29
+async def test_ten_thousand_asks_of_one_slow_actor_all_end(play: Play, system: ActorSystem, clock: ManualClock) -> None:
+    # case 29
 
     class Slow(Actor[int, int]):
         """Takes a tenth of a second for each: it asks somebody who never answers."""

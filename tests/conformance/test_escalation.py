@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,8 +22,7 @@ from greenroom import (
 )
 from greenroom.errors import HandlerBroken
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import outcome, until
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
     AT_ONCE,
     BAD,
     AsyncPhoenix,
@@ -32,18 +31,19 @@ from tests.conformance.incarnations import (
     Gate,
     Phoenix,
     Ref,
+    actor_at,
+    assert_is_a_life,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
     runs,
     slow,
     soon,
-    turns,
 )
-from tests.conformance.lives import assert_is_a_life, ended, raises
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
+from tests.conformance.sending import outcome, until
+from tests.conftest import Play
+from tests.gates import turns
 
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
 UP = Supervision(Directive.ESCALATE)
@@ -69,9 +69,8 @@ async def grow(system: ActorSystem, kind: Any, *supervisions: Supervision) -> tu
 
 @every_phoenix
 @pytest.mark.config(history=True)
-async def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(
-    system: ActorSystem, kind: Any
-) -> None:  # case 41
+async def test_a_failure_reaches_the_first_supervisor_that_decides_otherwise(system: ActorSystem, kind: Any) -> None:
+    # case 41
     cause = LookupError("on purpose")
     told: list[Any] = []
 
@@ -145,9 +144,8 @@ def test_at_the_top_the_system_stops_with_the_cause(play: Play, kind: Any, depth
 
 @every_phoenix
 @pytest.mark.config(history=True)
-async def test_a_parent_that_is_resumed_resumes_the_child_with_it(
-    system: ActorSystem, kind: Any
-) -> None:  # case 41, decision 015, case 40
+async def test_a_parent_that_is_resumed_resumes_the_child_with_it(system: ActorSystem, kind: Any) -> None:
+    # case 41, decision 015, case 40
     refs, books = await grow(system, kind, Supervision(RESUME), UP, UP)
     for turn in range(3):
         refs[2].tell(LookupError(f"number {turn}"))
@@ -165,9 +163,8 @@ async def test_a_parent_that_is_resumed_resumes_the_child_with_it(
 
 
 @every_phoenix
-async def test_siblings_of_one_that_escalates_are_taken_along_only_by_a_restart(
-    system: ActorSystem, kind: Any
-) -> None:  # case 41
+async def test_siblings_of_one_that_escalates_are_taken_along_only_by_a_restart(system: ActorSystem, kind: Any) -> None:
+    # case 41
     for strategy, lives in ((RESUME, True), (RESTART, False)):
         parent = system.spawn(kind, Book(), supervision=Supervision(strategy, backoff=None))
         one = system.spawn(kind, Book(), parent=parent, supervision=UP)
@@ -181,9 +178,8 @@ async def test_siblings_of_one_that_escalates_are_taken_along_only_by_a_restart(
 
 @every_phoenix
 @pytest.mark.config(history=True)
-async def test_a_parent_that_is_stopped_takes_the_child_along(
-    system: ActorSystem, kind: Any
-) -> None:  # case 41: decision 015
+async def test_a_parent_that_is_stopped_takes_the_child_along(system: ActorSystem, kind: Any) -> None:
+    # case 41: decision 015
     cause = LookupError("on purpose")
     refs, books = await grow(system, kind, Supervision(STOP), UP)
     refs[1].tell(cause)
@@ -232,8 +228,7 @@ async def test_a_start_that_fails_may_be_escalated(
         assert (await ended(system, ref)).cause is cause
     else:
         assert await soon(system, ref.ask("hello")) == "hello"
-        below = system.actor("/parent/child")
-        assert below is not None
+        below = actor_at(system, "/parent/child")
         assert await soon(system, below.ask("hello")) == "hello"
         assert child.lives == 2
         assert runs(below)
@@ -241,9 +236,8 @@ async def test_a_start_that_fails_may_be_escalated(
     assert_legal(ref.history)
 
 
-async def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(
-    system: ActorSystem,
-) -> None:  # M2, case 41
+async def test_a_failure_is_escalated_to_a_parent_that_is_busy_when_its_handler_is_done(system: ActorSystem) -> None:
+    # M2, case 41
     refs, books = await grow(system, AsyncPhoenix, AT_ONCE, UP)
     gate = Gate()
     asked = refs[0].ask(gate.wait)
@@ -303,9 +297,8 @@ async def test_two_children_that_escalate_at_once_are_two_failures_of_a_parent_t
 
 
 @pytest.mark.config(history=True)
-async def test_two_children_that_escalate_at_once_restart_their_parent_no_more_than_twice(
-    system: ActorSystem,
-) -> None:  # case 41
+async def test_two_children_that_escalate_at_once_restart_their_parent_no_more_than_twice(system: ActorSystem) -> None:
+    # case 41
     book = Book()
     parent = system.spawn(Phoenix, book, supervision=AT_ONCE)
     children = [system.spawn(Bird, Book(), parent=parent, supervision=UP) for _ in range(2)]
@@ -352,9 +345,8 @@ async def test_an_escalation_to_a_parent_that_waits_for_its_own_restart_cannot_c
 
 
 @pytest.mark.config(history=True)
-async def test_a_shutdown_while_a_failure_is_on_its_way_up_ends_everybody_once(
-    system: ActorSystem,
-) -> None:  # cases 41 and 59
+async def test_a_shutdown_while_a_failure_is_on_its_way_up_ends_everybody_once(system: ActorSystem) -> None:
+    # cases 41 and 59
     refs, _ = await grow(system, AsyncPhoenix, Supervision(RESUME), UP, UP)
     gate = Gate()
     refs[0].tell(gate.wait)

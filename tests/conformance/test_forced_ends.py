@@ -31,8 +31,8 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError
 from greenroom.testing import TestProbe
-from tests.conformance.askers import until
-from tests.conformance.lives import HookedAsync, ended
+from tests.conformance.lives import HookedAsync, actor_at, ended, report_of
+from tests.conformance.sending import until
 from tests.culprits import Culprit, Stuck, StuckInHook
 from tests.gates import Gate, turns
 
@@ -88,54 +88,46 @@ class Scene:
 
 @PLACES
 @pytest.mark.parametrize("order", ["stop", "after queued", "shutdown"])
-def test_a_handler_that_is_cancelled_at_the_deadline_was_killed(
-    dispatcher: str, order: str
-) -> None:  # case 57, M11, M5
-    async def main() -> None:
-        async with ActorSystem(config=BRIEF) as system:
-            scene = Scene(system, system.spawn(Stuck, dispatcher=dispatcher, name="stuck"))
-            stuck = scene.stuck
-            await scene.observing.ask(stuck)
-            asks = [stuck.ask(scene.observing, timeout=None)]
-            await asyncio.wait_for(scene.begun.wait(), 120)
-            if order == "after queued":
-                stuck.stop(after_queued=True)
-                asks.append(stuck.ask(scene.observing, timeout=None))
-                stuck.stop()
-            elif order == "stop":
-                asks.append(stuck.ask(scene.observing, timeout=None))
-                stuck.stop()
-            else:
-                asks.append(stuck.ask(scene.observing, timeout=None))
-                await system.shutdown(drain=False)
-                assert (await stuck.terminated()).kind is ExitKind.KILLED
-            for ask in asks:
-                with pytest.raises(ActorTerminated) as caught:
-                    await ask
-                assert isinstance(caught.value.reason, ExitReason)
-                assert caught.value.reason.kind is ExitKind.KILLED
-            if order != "shutdown":
-                await scene.check(("/stuck",))
-        assert system.report is not None
-        assert system.report.forced == ("/stuck",)
-
-    asyncio.run(main())
+async def test_a_handler_that_is_cancelled_at_the_deadline_was_killed(dispatcher: str, order: str) -> None:
+    # case 57, M11, M5
+    async with ActorSystem(config=BRIEF) as system:
+        scene = Scene(system, system.spawn(Stuck, dispatcher=dispatcher, name="stuck"))
+        stuck = scene.stuck
+        await scene.observing.ask(stuck)
+        asks = [stuck.ask(scene.observing, timeout=None)]
+        await asyncio.wait_for(scene.begun.wait(), 120)
+        if order == "after queued":
+            stuck.stop(after_queued=True)
+            asks.append(stuck.ask(scene.observing, timeout=None))
+            stuck.stop()
+        elif order == "stop":
+            asks.append(stuck.ask(scene.observing, timeout=None))
+            stuck.stop()
+        else:
+            asks.append(stuck.ask(scene.observing, timeout=None))
+            await system.shutdown(drain=False)
+            assert (await stuck.terminated()).kind is ExitKind.KILLED
+        for ask in asks:
+            with pytest.raises(ActorTerminated) as caught:
+                await ask
+            assert isinstance(caught.value.reason, ExitReason)
+            assert caught.value.reason.kind is ExitKind.KILLED
+        if order != "shutdown":
+            await scene.check(("/stuck",))
+    assert report_of(system).forced == ("/stuck",)
 
 
 @PLACES
-def test_a_hook_that_is_cancelled_at_the_deadline_was_killed(dispatcher: str) -> None:  # case 57, M11, M5
-    async def main() -> None:
-        async with ActorSystem(config=BRIEF) as system:
-            scene = Scene(system, system.spawn(StuckInHook, dispatcher=dispatcher, name="stuck"))
-            await scene.observing.ask(scene.stuck)
-            await scene.stuck.ask(scene.observing, timeout=None)
-            scene.stuck.stop()
-            await scene.check(("/stuck",))
-
-    asyncio.run(main())
+async def test_a_hook_that_is_cancelled_at_the_deadline_was_killed(dispatcher: str) -> None:  # case 57, M11, M5
+    async with ActorSystem(config=BRIEF) as system:
+        scene = Scene(system, system.spawn(StuckInHook, dispatcher=dispatcher, name="stuck"))
+        await scene.observing.ask(scene.stuck)
+        await scene.stuck.ask(scene.observing, timeout=None)
+        scene.stuck.stop()
+        await scene.check(("/stuck",))
 
 
-def test_one_that_fails_as_it_is_cancelled_has_failed() -> None:  # case 57, M11, M5
+async def test_one_that_fails_as_it_is_cancelled_has_failed() -> None:  # case 57, M11, M5
     class Spiteful(Actor[Any, Any]):
         async def receive(self, message: Any) -> Any:
             begun.set()
@@ -145,63 +137,49 @@ def test_one_that_fails_as_it_is_cancelled_has_failed() -> None:  # case 57, M11
                 raise ValueError("so there")
 
     begun = asyncio.Event()
-
-    async def main() -> None:
-        async with ActorSystem(config=BRIEF) as system:
-            ref = system.spawn(Spiteful, name="spiteful")
-            ask = ref.ask("wait", timeout=None)
-            await begun.wait()
-            ref.stop()
-            with pytest.raises(ValueError, match="so there"):
-                await ask
-            assert (await ref.terminated()).kind is ExitKind.FAIL
-        assert system.report is not None
-        assert system.report.forced == ("/spiteful",)
-
-    asyncio.run(main())
+    async with ActorSystem(config=BRIEF) as system:
+        ref = system.spawn(Spiteful, name="spiteful")
+        ask = ref.ask("wait", timeout=None)
+        await begun.wait()
+        ref.stop()
+        with pytest.raises(ValueError, match="so there"):
+            await ask
+        assert (await ref.terminated()).kind is ExitKind.FAIL
+    assert report_of(system).forced == ("/spiteful",)
 
 
-def test_a_transient_child_that_was_forced_is_restarted_and_then_stops_as_any() -> None:  # case 57, M11, M5
+async def test_a_transient_child_that_was_forced_is_restarted_and_then_stops_as_any() -> None:  # case 57, M11, M5
     class Transient(Stuck):
         def post_restart(self) -> None:
             again.set()
 
     begun, again = asyncio.Event(), asyncio.Event()
-
-    async def main() -> None:
-        spec = Supervisor.spec(children=[ChildSpec("child", Transient, restart=Restart.TRANSIENT, shutdown=0.05)])
-        async with ActorSystem(config=BRIEF) as system:
-            await system.spawn(Supervisor, spec, name="boss").started()
-            child = system.actor("/boss/child")
-            assert child is not None
-            child.tell(system.spawn(Observing, begun))
-            await begun.wait()
-            child.stop()
-            await asyncio.wait_for(again.wait(), 120)
-            child.stop()
-            assert (await child.terminated()).kind is ExitKind.NORMAL
-
-    asyncio.run(main())
+    spec = Supervisor.spec(children=[ChildSpec("child", Transient, restart=Restart.TRANSIENT, shutdown=0.05)])
+    async with ActorSystem(config=BRIEF) as system:
+        await system.spawn(Supervisor, spec, name="boss").started()
+        child = actor_at(system, "/boss/child")
+        child.tell(system.spawn(Observing, begun))
+        await begun.wait()
+        child.stop()
+        await asyncio.wait_for(again.wait(), 120)
+        child.stop()
+        assert (await child.terminated()).kind is ExitKind.NORMAL
 
 
-def test_one_that_stops_in_time_was_not_killed() -> None:  # case 57, M11, M5
-    async def main() -> None:
-        async with ActorSystem(config=SystemConfig(supervision=Supervision(backoff=None))) as system:
-            ref = system.spawn(Culprit)
-            await ref.started()
-            ref.stop()
-            assert (await ref.terminated()).kind is ExitKind.NORMAL
-
-    asyncio.run(main())
+async def test_one_that_stops_in_time_was_not_killed() -> None:  # case 57, M11, M5
+    async with ActorSystem(config=SystemConfig(supervision=Supervision(backoff=None))) as system:
+        ref = system.spawn(Culprit)
+        await ref.started()
+        ref.stop()
+        assert (await ref.terminated()).kind is ExitKind.NORMAL
 
 
 STOP_TIMEOUT = 3.0
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
-async def test_an_actor_is_not_forced_unless_it_was_told_to_end(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 57
+async def test_an_actor_is_not_forced_unless_it_was_told_to_end(system: ActorSystem, clock: ManualClock) -> None:
+    # case 57
     gate = Gate()
 
     async def inspect_myself(ctx: Context, message: Any) -> str:
@@ -220,15 +198,13 @@ async def test_an_actor_is_not_forced_unless_it_was_told_to_end(
     assert await asked == "still there"
     assert ref.is_alive
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
-async def test_a_handler_that_is_cancelled_may_clean_up(
-    system: ActorSystem, clock: ManualClock, how: str
-) -> None:  # case 57
+async def test_a_handler_that_is_cancelled_may_clean_up(system: ActorSystem, clock: ManualClock, how: str) -> None:
+    # case 57
     cleaning = Gate()
 
     async def tidy(ctx: Context, message: Any) -> str:
@@ -297,8 +273,7 @@ async def test_a_kill_while_a_kill_is_under_way_changes_nothing(
     await clock.advance(2.0)
     assert (await ended(system, ref)).kind is ExitKind.KILLED
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ("/deaf",)
+    assert report_of(system).forced == ("/deaf",)
 
 
 class Leaving(Actor[Any, Any]):
@@ -340,8 +315,7 @@ async def test_an_actor_that_stops_itself_may_take_its_time_for_the_message_in_h
     assert log == ["done"]
     assert system.ledger(ref).dead_lettered == 1
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.parametrize("how", ["stop", "parent", "shutdown"])
@@ -448,14 +422,12 @@ async def test_a_parent_waits_for_its_children_as_long_as_its_spawn_says(
     assert (await ended(system, parent)).kind is ExitKind.NORMAL
     assert log == ["done"]
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
-async def test_a_childs_spec_says_it_before_its_supervisors_spawn(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 57, J10
+async def test_a_childs_spec_says_it_before_its_supervisors_spawn(system: ActorSystem, clock: ManualClock) -> None:
+    # case 57, J10
     gate, log = Gate(), list[str]()
 
     class Hung(Leaving):
@@ -469,8 +441,7 @@ async def test_a_childs_spec_says_it_before_its_supervisors_spawn(
     spec = Supervisor.spec([ChildSpec("slow", Hung, (gate, log), shutdown=1.0)])
     supervisor = system.spawn(Supervisor, spec, stop_timeout=100.0)
     await supervisor.started()
-    child = system.actor(f"{supervisor.path}/slow")
-    assert child is not None
+    child = actor_at(system, f"{supervisor.path}/slow")
     child.tell("go")
     await clock.advance(0.0)
     supervisor.stop()
@@ -502,9 +473,8 @@ async def pass_deadlines(clock: ManualClock) -> None:
 
 
 @pytest.mark.config(stop_timeout=BRIEFLY)
-async def test_what_a_forced_actor_had_stashed_is_accounted_for(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 57, B4, M11, M3, M5
+async def test_what_a_forced_actor_had_stashed_is_accounted_for(system: ActorSystem, clock: ManualClock) -> None:
+    # case 57, B4, M11, M3, M5
     seen: list[str] = []
 
     class Stubborn(Actor[Any, Any]):
@@ -590,9 +560,8 @@ async def test_a_dead_letter_subscriber_that_raises_hinders_no_end(
     assert seen == (["post_stop"] if hooked else [])
 
 
-async def test_an_observer_that_raises_a_cancellation_is_taken_off_and_harms_nobody(
-    system: ActorSystem,
-) -> None:  # B4, J16, M11, M3, M5
+async def test_an_observer_that_raises_a_cancellation_is_taken_off_and_harms_nobody(system: ActorSystem) -> None:
+    # B4, J16, M11, M3, M5
     class Observer:
         def actor_started(self, ref: object) -> None:
             raise asyncio.CancelledError
@@ -613,9 +582,8 @@ async def test_a_dead_subscriber_is_told_of_no_more_dead_letters(system: ActorSy
 
 
 @pytest.mark.config(stop_timeout=BRIEFLY)
-async def test_a_cancellation_as_the_cause_of_a_failure_is_a_failure(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # B4, J5, M11, M3, M5
+async def test_a_cancellation_as_the_cause_of_a_failure_is_a_failure(system: ActorSystem, clock: ManualClock) -> None:
+    # B4, J5, M11, M3, M5
     async def waits(ctx: Context, message: object) -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -640,15 +608,13 @@ async def test_whom_the_shutdown_cancels_did_not_fail(system: ActorSystem) -> No
     await asyncio.sleep(0)
     await system.shutdown(timeout=0.0)
     assert (await ended).kind in (ExitKind.SHUTDOWN, ExitKind.KILLED)
-    assert system.report is not None
-    assert system.report.forced == ("/one",)
+    assert report_of(system).forced == ("/one",)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("dead", ["the actor", "the system"])
-async def test_threads_that_do_not_see_the_end_hold_nobody_up(
-    system: ActorSystem, dead: str
-) -> None:  # B4, J15, M11, M3, M5
+async def test_threads_that_do_not_see_the_end_hold_nobody_up(system: ActorSystem, dead: str) -> None:
+    # B4, J15, M11, M3, M5
     goal = 5_000 if dead == "the actor" else 100  # a full mailbox makes them wait for one another
     over, far_enough = threading.Event(), threading.Barrier(3)
     told: list[int] = []

@@ -11,20 +11,10 @@ from typing import Any
 
 import pytest
 
-from greenroom import (
-    Actor,
-    ActorSystem,
-    ActorTerminated,
-    Context,
-    ExitKind,
-    ManualClock,
-    OnExit,
-    State,
-    SystemConfig,
-)
+from greenroom import Actor, ActorSystem, ActorTerminated, Context, ExitKind, ManualClock, OnExit, State, SystemConfig
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import until
-from tests.conformance.lives import Hooked, HookedAsync, Plain, assert_is_a_life, ended
+from tests.conformance.lives import Hooked, HookedAsync, Plain, assert_is_a_life, ended, report_of
+from tests.conformance.sending import until
 from tests.gates import Gate, turns
 
 STOP_TIMEOUT = 3.0
@@ -150,9 +140,8 @@ async def test_nothing_that_hangs_keeps_an_actor_from_ending(
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
-async def test_the_deadlines_of_a_shutdown_follow_a_manual_clock(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 57, M11
+async def test_the_deadlines_of_a_shutdown_follow_a_manual_clock(system: ActorSystem, clock: ManualClock) -> None:
+    # case 57, M11
     log: list[str] = []
     ref = system.spawn(Deaf, log, "receive", True, name="deaf")
     ref.tell("hang")
@@ -188,8 +177,7 @@ async def test_an_order_to_end_is_no_reason_to_force_an_actor_that_has_ended(
     assert other.is_alive
     other.kill()
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
@@ -211,8 +199,7 @@ async def test_the_rest_of_a_tree_stops_gently_though_one_leaf_does_not(
     await system.shutdown()
     assert log[-1] == "post_stop"
     assert len(log) == 4
-    assert system.report is not None
-    assert system.report.forced == ("/top/deaf",)
+    assert report_of(system).forced == ("/top/deaf",)
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT)
@@ -260,14 +247,12 @@ async def test_a_shutdown_ends_in_time_though_the_systems_clock_stands_still(
     ref.tell("hang")
     await until(lambda: system.ledger(ref).in_hand)
     await system.shutdown(timeout=0.01)
-    assert system.report is not None
-    assert system.report.forced == ("/deaf",)
+    assert report_of(system).forced == ("/deaf",)
 
 
 @pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
-async def test_a_shutdown_without_any_time_ends_everybody_all_the_same(
-    system: ActorSystem, kind: Any
-) -> None:  # case 57, M11
+async def test_a_shutdown_without_any_time_ends_everybody_all_the_same(system: ActorSystem, kind: Any) -> None:
+    # case 57, M11
     refs = [system.spawn(kind) for _ in range(50)]
     children = [system.spawn(kind, parent=ref) for ref in refs]
     await system.settle()
@@ -295,8 +280,7 @@ async def test_a_handler_that_is_always_busy_is_forced_too(system: ActorSystem, 
         clock.step(clock.now() + PATIENCE)  # from deadline to deadline; advance() would wait until nobody is busy
         await asyncio.sleep(0)
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ("/spinning",)
+    assert report_of(system).forced == ("/spinning",)
 
 
 class Blocker(Actor[Any, Any]):
@@ -324,9 +308,8 @@ class Blocker(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("hook", ["receive", "pre_start", "pre_stop"])
-def test_a_sync_handler_that_blocks_is_named_and_left_behind(
-    hook: str, caplog: pytest.LogCaptureFixture
-) -> None:  # case 57
+def test_a_sync_handler_that_blocks_is_named_and_left_behind(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    # case 57
     held, release = threading.Event(), threading.Event()
     with ActorSystem() as system:
         others = [system.spawn(Plain) for _ in range(3)]
@@ -346,8 +329,7 @@ def test_a_sync_handler_that_blocks_is_named_and_left_behind(
         closer.start()
         try:
             assert closed.wait(PATIENCE), "close() did not return while a handler held the thread"
-            assert system.report is not None
-            assert system.report.forced == ("/blocker",)
+            assert report_of(system).forced == ("/blocker",)
             assert any("/blocker" in record.getMessage() for record in caplog.records)
         finally:
             release.set()
@@ -369,8 +351,7 @@ def test_a_blocking_handler_that_returns_in_time_is_waited_for() -> None:  # cas
         release.set()
         closer.join(PATIENCE)
         assert not closer.is_alive()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
     assert system.ledger(ref).handled == 1
     assert_ledger_balanced(system)
 
@@ -391,6 +372,5 @@ def test_an_async_handler_that_never_ends_does_not_hold_up_a_sync_program() -> N
         act = system.close
         act()
         act()  # and again
-    assert system.report is not None
-    assert system.report.forced == ("/deaf",)
+    assert report_of(system).forced == ("/deaf",)
     assert_ledger_balanced(system)

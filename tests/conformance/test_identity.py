@@ -19,13 +19,9 @@ from hypothesis import strategies as st
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, ManualClock, State, SystemConfig
 from greenroom.errors import InvalidName, NameTaken, RefGone
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import until
-from tests.conformance.cast import FOREIGN, Listener, run_threads, run_threads_while_blocked
-
-
-async def end(ref: ActorRef[Any, Any]) -> None:
-    ref.stop()
-    await ref.terminated()
+from tests.conformance.lives import actor_at
+from tests.conformance.relations import end
+from tests.conformance.sending import FOREIGN, Listener, run_threads, run_threads_while_blocked, until
 
 
 async def reused(system: ActorSystem, heard: list[Any]) -> tuple[ActorRef[Any, Any], ActorRef[Any, Any]]:
@@ -93,9 +89,8 @@ async def test_an_order_to_a_stale_ref_spares_the_new_actor(
 
 @pytest.mark.real
 @pytest.mark.config(max_actors=1)
-async def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_actors(
-    system: ActorSystem,
-) -> None:  # case 18, J14, J15
+async def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_actors(system: ActorSystem) -> None:
+    # case 18, J14, J15
     heard: list[Any] = []
     old = system.spawn(Listener, [])
     await old.started()
@@ -110,9 +105,8 @@ async def test_what_a_thread_sent_before_the_slot_was_reused_is_not_the_new_acto
 
 
 @pytest.mark.config(max_actors=2)
-async def test_a_timer_for_a_stale_ref_does_not_reach_the_new_actor(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 18, J11, J14
+async def test_a_timer_for_a_stale_ref_does_not_reach_the_new_actor(system: ActorSystem, clock: ManualClock) -> None:
+    # case 18, J11, J14
     heard: list[Any] = []
 
     class Late(Actor[ActorRef[Any, Any], None]):
@@ -132,9 +126,8 @@ async def test_a_timer_for_a_stale_ref_does_not_reach_the_new_actor(
 
 
 @pytest.mark.config(max_actors=1)
-async def test_a_deferred_reply_of_an_ended_actor_does_not_answer_for_the_new_one(
-    system: ActorSystem,
-) -> None:  # case 18
+async def test_a_deferred_reply_of_an_ended_actor_does_not_answer_for_the_new_one(system: ActorSystem) -> None:
+    # case 18
     replies: list[Any] = []
     old: ActorRef[Any, Any] = system.spawn(lambda ctx, message: replies.append(ctx.defer_reply()))
     asked = old.ask("old question")
@@ -395,8 +388,7 @@ async def test_an_actor_is_found_by_name_path_and_id(system: ActorSystem) -> Non
         1 << 50,
     ):
         assert system.actor(unknown) is None
-    found = system.actor("/parent/child")
-    assert found is not None
+    found = actor_at(system, "/parent/child")
     assert await found.ask("hello") == "hello"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -49,10 +49,9 @@ from tests.conformance.lives import (
     every_kind,
     raises,
 )
+from tests.conformance.relations import Panic
+from tests.conftest import Play
 from tests.gates import Event, Gate, standstill, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def stop_by_ref(ref: ActorRef[Any, Any]) -> None:
@@ -92,9 +91,8 @@ async def test_an_actor_that_is_stopped_goes_through_every_state_once(
 @every_kind
 @pytest.mark.parametrize("how", ["raise", "behavior", "from outside"])
 @pytest.mark.config(history=True)
-async def test_an_actor_that_fails_goes_through_failed(
-    system: ActorSystem, kind: Any, how: str
-) -> None:  # case 53, J3, M1
+async def test_an_actor_that_fails_goes_through_failed(system: ActorSystem, kind: Any, how: str) -> None:
+    # case 53, J3, M1
     error = ValueError("on purpose")
     acts: dict[str, Callable[[ActorRef[Any, Any]], None]] = {
         "raise": lambda ref: ref.tell(raises(error)),
@@ -127,9 +125,8 @@ async def test_an_actor_fails_once(system: ActorSystem, kind: Any) -> None:  # c
 @every_hooked
 @pytest.mark.parametrize("step", ["init", "pre_start", "post_start"])
 @pytest.mark.config(history=True)
-async def test_an_actor_that_cannot_start_was_never_running(
-    system: ActorSystem, kind: Any, step: str
-) -> None:  # M1, case 53
+async def test_an_actor_that_cannot_start_was_never_running(system: ActorSystem, kind: Any, step: str) -> None:
+    # M1, case 53
     error = ValueError("on purpose")
     log: list[str] = []
     ref = system.spawn(kind, log, **{step: raises(error)})
@@ -163,9 +160,8 @@ async def test_a_killed_actor_is_terminated_straight_away(system: ActorSystem, k
 @every_kind
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("history", [True, False])
-def test_an_actor_may_be_ended_before_it_has_started(
-    play: Play, kind: Any, end: str, history: bool
-) -> None:  # case 53, M1
+def test_an_actor_may_be_ended_before_it_has_started(play: Play, kind: Any, end: str, history: bool) -> None:
+    # case 53, M1
     async def program(system: ActorSystem) -> None:
         ref = system.spawn(kind)
         ref.tell("hello")
@@ -307,10 +303,6 @@ async def test_a_constructor_that_raises_leaves_no_zombie(system: ActorSystem, k
     assert system.actors() == [probe.ref]
     assert system.ledger(ref).dead_lettered == 2
     assert system.spawn(kind, name="unborn").name == "unborn"
-
-
-class Panic(BaseException):
-    """No exception that anybody should catch."""
 
 
 ERRORS = [ValueError, StopAsyncIteration, asyncio.CancelledError, Panic, GeneratorExit]
@@ -487,9 +479,8 @@ async def test_a_hook_that_raises_on_news_of_others_fails_its_actor(
 @every_hooked
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_start", "pre_stop", "post_stop"])
-def test_a_hook_may_end_the_whole_system(
-    play: Play, kind: Any, hook: str, error: type[BaseException]
-) -> None:  # case 58, M3
+def test_a_hook_may_end_the_whole_system(play: Play, kind: Any, hook: str, error: type[BaseException]) -> None:
+    # case 58, M3
     cause = error("on purpose")
     refs: list[ActorRef[Any, Any]] = []
 
@@ -550,9 +541,8 @@ async def test_hooks_run_once_each_and_in_their_order(system: ActorSystem, kind:
 
 @pytest.mark.parametrize("how", ["kill", "fail"])
 @every_hooked
-async def test_only_an_actor_that_stops_has_its_pre_stop_called(
-    system: ActorSystem, kind: Any, how: str
-) -> None:  # case 58, M3
+async def test_only_an_actor_that_stops_has_its_pre_stop_called(system: ActorSystem, kind: Any, how: str) -> None:
+    # case 58, M3
     log: list[str] = []
     ref = system.spawn(kind, log)
     await ref.started()
@@ -574,9 +564,8 @@ async def test_actors_without_hooks_have_defaults_for_all_of_them(system: ActorS
 
 @pytest.mark.parametrize("kind", [Hooked, HookedAsync])
 @pytest.mark.config(history=True)
-async def test_an_actor_may_end_in_the_middle_of_a_hook_of_its_own(
-    system: ActorSystem, kind: Any
-) -> None:  # case 58, M3
+async def test_an_actor_may_end_in_the_middle_of_a_hook_of_its_own(system: ActorSystem, kind: Any) -> None:
+    # case 58, M3
     for hook in ("pre_start", "post_start", "pre_stop", "post_stop"):
         for act in (Context.stop, lambda ctx: ctx.self.kill(), lambda ctx: ctx.self.stop(after_queued=True)):
             ref = system.spawn(kind, None, **{hook: act})
@@ -587,9 +576,8 @@ async def test_an_actor_may_end_in_the_middle_of_a_hook_of_its_own(
 
 
 @every_hooked
-async def test_no_message_is_handled_before_the_actor_has_started(
-    system: ActorSystem, kind: Any
-) -> None:  # cases 54, 55, 60, M2
+async def test_no_message_is_handled_before_the_actor_has_started(system: ActorSystem, kind: Any) -> None:
+    # cases 54, 55, 60, M2
     log: list[str] = []
 
     def send_to_itself(ctx: Context) -> None:
@@ -635,9 +623,8 @@ async def test_messages_wait_as_long_as_pre_start_takes(system: ActorSystem) -> 
 
 
 @every_hooked
-async def test_an_order_overtakes_every_message_that_is_queued(
-    system: ActorSystem, kind: Any
-) -> None:  # cases 54, 55, 60, M2
+async def test_an_order_overtakes_every_message_that_is_queued(system: ActorSystem, kind: Any) -> None:
+    # cases 54, 55, 60, M2
     log: list[str] = []
     ref = system.spawn(kind, log)
     await ref.started()
@@ -653,9 +640,8 @@ async def test_an_order_overtakes_every_message_that_is_queued(
 @every_kind
 @pytest.mark.parametrize("budget", [1, 64])
 @pytest.mark.parametrize("order", ["stop", "kill", "fail"])
-def test_orders_are_looked_for_between_every_two_messages(
-    play: Play, kind: Any, budget: int, order: str
-) -> None:  # cases 54, 55, 60, M2
+def test_orders_are_looked_for_between_every_two_messages(play: Play, kind: Any, budget: int, order: str) -> None:
+    # cases 54, 55, 60, M2
     if play.backend == "pinned" and order == "kill" and kind in (PlainAsync, HookedAsync):
         pytest.skip("there a coroutine that kills itself has suspended already, and is cancelled")
     handled: list[int] = []
@@ -695,9 +681,8 @@ async def test_orders_are_accepted_however_full_the_mailbox_is(system: ActorSyst
 
 
 @pytest.mark.parametrize("end", ["stop", "fail"])
-async def test_what_is_sent_to_a_stopping_actor_is_a_dead_letter(
-    system: ActorSystem, end: str
-) -> None:  # cases 54, 55, 60, M2
+async def test_what_is_sent_to_a_stopping_actor_is_a_dead_letter(system: ActorSystem, end: str) -> None:
+    # cases 54, 55, 60, M2
     gate = Gate()
     reached = Event()
 
@@ -745,9 +730,8 @@ async def test_a_name_is_taken_until_its_actor_has_ended(system: ActorSystem) ->
 
 @pytest.mark.parametrize("end", ["stop", "kill", "fail"])
 @every_hooked
-async def test_a_name_is_free_before_the_watchers_are_told(
-    system: ActorSystem, kind: Any, end: str
-) -> None:  # cases 54, 55, 60, M2
+async def test_a_name_is_free_before_the_watchers_are_told(system: ActorSystem, kind: Any, end: str) -> None:
+    # cases 54, 55, 60, M2
     class Watcher(Actor[Any, Any]):
         def pre_start(self) -> None:
             self.watched = self.ctx.spawn(kind, name="child")

@@ -30,24 +30,30 @@ from greenroom import (
     handles,
 )
 from greenroom.errors import WrongLoop
-from tests.conformance.bonded import (
+from tests.conformance.lives import actor_at, report_of, suspending
+from tests.conformance.relations import (
     AT_ONCE,
+    BAD,
     ENDS,
     SLOWLY,
     STOP,
     AsyncDoer,
     AsyncTrapper,
     Busy,
+    Doer,
     Panic,
+    Plain,
+    Ref,
     Trapper,
+    Watcher,
     downs,
+    end,
     exits,
     link,
     link_to,
     monitor_all,
     raising,
 )
-from tests.conformance.watchers import BAD, Doer, Plain, Ref, Watcher, end
 from tests.gates import Event
 
 KINDS = pytest.mark.parametrize("kind", [Doer, AsyncDoer])
@@ -56,9 +62,8 @@ SIDES = pytest.mark.parametrize("side", ["mine", "theirs", "both"])
 
 @SIDES
 @KINDS
-async def test_a_linked_peer_ends_normally_and_i_live(
-    system: ActorSystem, kind: type[Doer], side: str
-) -> None:  # case 19, E11
+async def test_a_linked_peer_ends_normally_and_i_live(system: ActorSystem, kind: type[Doer], side: str) -> None:
+    # case 19, E11
     log: list[Any] = []
     me, peer = system.spawn(kind, log), system.spawn(Doer)
     await link(me, peer, side)
@@ -87,9 +92,8 @@ async def test_a_linked_peer_fails_and_i_fail_with_its_exception(
 
 
 @SIDES
-async def test_a_linked_peer_is_killed_and_my_link_is_broken(
-    system: ActorSystem, side: str
-) -> None:  # cases 19 and 20, E11
+async def test_a_linked_peer_is_killed_and_my_link_is_broken(system: ActorSystem, side: str) -> None:
+    # cases 19 and 20, E11
     me, peer = system.spawn(Doer), system.spawn(Doer)
     await link(me, peer, side)
     peer.kill()
@@ -156,9 +160,8 @@ async def test_an_actor_that_traps_exits_is_told_of_every_end(  # case 19
     assert me.is_alive
 
 
-async def test_an_exit_is_a_message_to_handles_and_without_a_handler_a_dead_letter(
-    system: ActorSystem,
-) -> None:  # case 19, E11, notices reach, B4
+async def test_an_exit_is_a_message_to_handles_and_without_a_handler_a_dead_letter(system: ActorSystem) -> None:
+    # case 19, E11, notices reach, B4
     class Sorted(Actor[Any, Any]):
         @handles(str)
         def begin(self, message: str) -> None:
@@ -231,9 +234,8 @@ async def test_a_kill_cannot_be_trapped(system: ActorSystem, kind: type[Doer]) -
     assert exits(peer_log) == [(me, reason)]  # to the other it is an exit like any other
 
 
-async def test_a_suspended_handler_that_traps_exits_is_killed_all_the_same(
-    system: ActorSystem,
-) -> None:  # cases 19 and 20, E11
+async def test_a_suspended_handler_that_traps_exits_is_killed_all_the_same(system: ActorSystem) -> None:
+    # cases 19 and 20, E11
     log: list[Any] = []
     me, peer = system.spawn(AsyncTrapper, log), system.spawn(Doer)
     await link(me, peer)
@@ -253,9 +255,8 @@ async def test_a_suspended_handler_that_traps_exits_is_killed_all_the_same(
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("by", ["me", "peer"])
-async def test_after_unlink_nothing_comes_of_the_others_end(
-    system: ActorSystem, how: str, by: str
-) -> None:  # cases 19 and 21, E11
+async def test_after_unlink_nothing_comes_of_the_others_end(system: ActorSystem, how: str, by: str) -> None:
+    # cases 19 and 21, E11
     log: list[Any] = []
     me, peer, trapper = system.spawn(Doer), system.spawn(Doer), system.spawn(Trapper, log)
     for holder in (me, trapper):
@@ -272,9 +273,8 @@ async def test_after_unlink_nothing_comes_of_the_others_end(
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("kind", [AsyncDoer, AsyncTrapper])
-async def test_unlink_takes_back_an_exit_that_is_queued(
-    system: ActorSystem, kind: type[Doer], how: str
-) -> None:  # cases 19 and 21, E11
+async def test_unlink_takes_back_an_exit_that_is_queued(system: ActorSystem, kind: type[Doer], how: str) -> None:
+    # cases 19 and 21, E11
     log: list[Any] = []
     me, peer = system.spawn(kind, log), system.spawn(Doer)
     await link(me, peer)
@@ -285,9 +285,8 @@ async def test_unlink_takes_back_an_exit_that_is_queued(
     assert (me.is_alive, log) == (True, [])
 
 
-async def test_a_link_made_anew_after_its_exit_was_taken_back_is_told_once(
-    system: ActorSystem,
-) -> None:  # cases 13, 19, 21, E11
+async def test_a_link_made_anew_after_its_exit_was_taken_back_is_told_once(system: ActorSystem) -> None:
+    # cases 13, 19, 21, E11
     log: list[Any] = []
     me, peer = system.spawn(AsyncTrapper, log), system.spawn(Doer)
     await link(me, peer)
@@ -359,9 +358,8 @@ async def test_a_failure_goes_through_all_that_are_linked_and_each_fails_once(  
 
 
 @pytest.mark.parametrize("shape", ["chain", "ring"])
-async def test_one_that_is_restarted_passes_nothing_on(
-    system: ActorSystem, shape: str
-) -> None:  # cases 14, 17, 19, 22, E11
+async def test_one_that_is_restarted_passes_nothing_on(system: ActorSystem, shape: str) -> None:
+    # cases 14, 17, 19, 22, E11
     refs, logs = await in_a_row(system, shape, AT_ONCE)
     middle = LONG // 2
     refs[middle].kill()
@@ -378,9 +376,8 @@ async def test_one_that_is_restarted_passes_nothing_on(
             assert log == ["start"]
 
 
-async def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(
-    system: ActorSystem,
-) -> None:  # cases 14, 17, 19, 22, E11
+async def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(system: ActorSystem) -> None:
+    # cases 14, 17, 19, 22, E11
     log: list[Any] = []
     one, other = system.spawn(Seen, log), system.spawn(Seen, log)
     await other.started()
@@ -394,9 +391,8 @@ async def test_two_linked_actors_that_fail_at_once_fail_each_with_its_own_cause(
     assert log == ["start", "start", "end", "end"]
 
 
-async def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(
-    system: ActorSystem,
-) -> None:  # cases 14, 17, 19, 22, E11
+async def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(system: ActorSystem) -> None:
+    # cases 14, 17, 19, 22, E11
     class Slow(Doer):
         async def pre_stop(self) -> None:
             entered.set()
@@ -415,9 +411,8 @@ async def test_an_actor_that_is_stopping_ends_in_peace_though_its_peer_fails(
 # -- restarts
 
 
-async def test_a_link_fires_at_the_final_end_and_not_before(
-    system: ActorSystem,
-) -> None:  # cases 14, 19, 22, E11, case 17, links and restarts
+async def test_a_link_fires_at_the_final_end_and_not_before(system: ActorSystem) -> None:
+    # cases 14, 19, 22, E11, case 17, links and restarts
     log: list[Any] = []
     peer = system.spawn(Doer, supervision=Supervision(max_restarts=2, within=60.0, backoff=None))
     me, trapper = system.spawn(Doer), system.spawn(Trapper, log)
@@ -434,9 +429,8 @@ async def test_a_link_fires_at_the_final_end_and_not_before(
     assert exits(log) == [(peer, ExitReason(ExitKind.FAIL, last))]
 
 
-async def test_the_links_of_an_actor_stay_when_it_restarts(
-    system: ActorSystem,
-) -> None:  # cases 14, 17, 19, 22, E11: 014
+async def test_the_links_of_an_actor_stay_when_it_restarts(system: ActorSystem) -> None:
+    # cases 14, 17, 19, 22, E11: 014
     me, peer, third = system.spawn(Doer, supervision=AT_ONCE), system.spawn(Doer), system.spawn(Doer)
     await link(me, peer)
     await link(third, me)
@@ -502,17 +496,15 @@ async def test_a_peer_that_is_killed_or_stopped_while_it_waits_to_restart_has_en
     assert log[1].reason == await peers[1].terminated()
 
 
-async def test_the_links_of_a_supervisors_child_fire_when_it_is_not_restarted_any_more(
-    system: ActorSystem,
-) -> None:  # cases 14, 17, 19, 22, E11: kill, 015, 016
+async def test_the_links_of_a_supervisors_child_fire_when_it_is_not_restarted_any_more(system: ActorSystem) -> None:
+    # cases 14, 17, 19, 22, E11: kill, 015, 016
     async def end_child(child: Ref) -> None:
         child.fail(BAD)
         await child.terminated()
 
     supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=1))
     await supervisor.started()
-    child = system.actor(f"{supervisor.path}/worker")
-    assert child is not None
+    child = actor_at(system, f"{supervisor.path}/worker")
     me = system.spawn(Doer)
     await link(me, child)
     child.kill()
@@ -558,8 +550,7 @@ async def test_a_shutdown_makes_no_failures_of_links(  # 017, M11
         await ref.ask(lambda ctx: [ctx.monitor(other) for other in refs] and None)
     await system.shutdown()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
     assert [await ref.terminated() for ref in refs] == [ExitReason(ExitKind.SHUTDOWN)] * len(refs)
 
 
@@ -618,9 +609,8 @@ async def test_a_link_to_oneself_does_nothing(system: ActorSystem, kind: type[Do
     assert log == []
 
 
-async def test_an_exit_needs_no_room_and_comes_after_the_peers_last_words(
-    system: ActorSystem,
-) -> None:  # cases 6 and 11, E11
+async def test_an_exit_needs_no_room_and_comes_after_the_peers_last_words(system: ActorSystem) -> None:
+    # cases 6 and 11, E11
     log: list[Any] = []
     me = system.spawn(AsyncTrapper, log, mailbox=MailboxConfig(capacity=2))
 
@@ -772,10 +762,9 @@ class Failing(Doer):
         raise self.cause.with_traceback(None)
 
 
+@suspending
 class FailingLater(Failing):
-    async def pre_start(self) -> None:
-        await asyncio.sleep(0)
-        super().pre_start()
+    pass
 
 
 @pytest.mark.parametrize("kind", [Failing, FailingLater])
@@ -816,9 +805,8 @@ async def test_a_start_that_is_tried_again_fires_no_link_until_it_is_given_up(
 
 
 @pytest.mark.parametrize("how", ["stop", "kill", "fail"])
-async def test_a_peer_that_has_not_started_yet_can_be_linked_to(
-    system: ActorSystem, how: str
-) -> None:  # cases 17, 22, 58
+async def test_a_peer_that_has_not_started_yet_can_be_linked_to(system: ActorSystem, how: str) -> None:
+    # cases 17, 22, 58
     log: list[Any] = []
     trapper = system.spawn(Trapper, log)
     await trapper.started()

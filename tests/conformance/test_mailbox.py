@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,12 +26,17 @@ from greenroom import (
 )
 from greenroom.errors import InvalidDelay, MessageDropped, SendTimeout
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.askers import until
-from tests.conformance.cast import FOREIGN, LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
+from tests.conformance.sending import (
+    FOREIGN,
+    LISTENERS,
+    Holding,
+    Listener,
+    run_threads,
+    run_threads_while_blocked,
+    until,
+)
+from tests.conftest import Play
 from tests.gates import turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def room_for(many: int, lane: Lane = Lane.DATA, **more: Any) -> MailboxConfig:
@@ -251,9 +256,8 @@ async def test_a_flood_keeps_the_newest_or_the_oldest(
     assert assert_ledger_balanced(system, ref).dropped == many - capacity
 
 
-async def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(
-    system: ActorSystem,
-) -> None:  # cases 4 and 9, J7
+async def test_in_a_mailbox_with_priorities_the_oldest_is_dropped_whatever_its_key(system: ActorSystem) -> None:
+    # cases 4 and 9, J7
     config = MailboxConfig(capacity=3, overflow=Overflow.DROP_OLD, priority=lambda n: n if isinstance(n, int) else 0)
     held = Holding(system, mailbox=config)
     ref = await held.begin()
@@ -374,9 +378,8 @@ async def test_send_does_not_wait_when_there_is_room(system: ActorSystem) -> Non
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
-async def test_those_who_wait_for_room_are_let_in_in_order_of_arrival(
-    system: ActorSystem, lane: Lane
-) -> None:  # case 10, M17
+async def test_those_who_wait_for_room_are_let_in_in_order_of_arrival(system: ActorSystem, lane: Lane) -> None:
+    # case 10, M17
     config = ONE if lane is Lane.DATA else MailboxConfig(lanes={lane: 1})
     held = Holding(system, mailbox=config)
     ref = await held.begin()
@@ -473,9 +476,8 @@ async def test_when_all_who_wait_have_left_the_mailbox_is_as_before(system: Acto
     assert held.heard == ["first", 0, 1, 2]
 
 
-async def test_a_send_that_waits_too_long_gives_the_message_back(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 10, M17
+async def test_a_send_that_waits_too_long_gives_the_message_back(system: ActorSystem, clock: ManualClock) -> None:
+    # case 10, M17
     held = Holding(system, mailbox=ONE)
     ref = await held.begin()
     ref.tell("first")
@@ -500,9 +502,8 @@ async def test_a_send_that_waits_too_long_gives_the_message_back(
     assert assert_ledger_balanced(system, ref).sent == 2
 
 
-async def test_a_send_that_got_in_is_not_given_back_later(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 10, M17
+async def test_a_send_that_got_in_is_not_given_back_later(system: ActorSystem, clock: ManualClock) -> None:
+    # case 10, M17
     held = Holding(system, mailbox=ONE)
     ref = await held.begin()
     tasks = await sending(ref, 1, 2, 3, timeout=3.0)
@@ -521,9 +522,8 @@ async def test_a_timeout_that_cannot_be_is_refused(system: ActorSystem, timeout:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "fail", "shutdown"])
-async def test_what_waits_for_an_actor_that_ends_is_a_dead_letter(
-    system: ActorSystem, end: str
-) -> None:  # case 10, M17
+async def test_what_waits_for_an_actor_that_ends_is_a_dead_letter(system: ActorSystem, end: str) -> None:
+    # case 10, M17
     held = Holding(system, mailbox=ONE)
     ref = await held.begin()
     tasks = await sending(ref, 1, 2, 3)
@@ -660,9 +660,8 @@ async def test_another_threads_cancelled_send_leaves_nothing_behind(system: Acto
     assert system.snapshot().timers == 0
 
 
-async def test_a_priority_that_cannot_be_told_is_the_waiting_senders_to_hear(
-    system: ActorSystem,
-) -> None:  # case 10, M17
+async def test_a_priority_that_cannot_be_told_is_the_waiting_senders_to_hear(system: ActorSystem) -> None:
+    # case 10, M17
     held = Holding(system, mailbox=MailboxConfig(capacity=1, priority=lambda n: 0 if n == "hold" else 10 // n))
     ref = await held.begin()
     good, bad, last = await sending(ref, 1, 0, 2)
@@ -714,9 +713,8 @@ async def test_64_threads_that_race_into_a_mailbox_of_64_fill_it_exactly(
 
 @pytest.mark.real
 @pytest.mark.parametrize("priority", [None, lambda message: message[1]], ids=["fifo", "priority"])
-async def test_threads_racing_with_an_actor_that_keeps_up_lose_nothing(
-    system: ActorSystem, priority: Any
-) -> None:  # case 12, J15, J7
+async def test_threads_racing_with_an_actor_that_keeps_up_lose_nothing(system: ActorSystem, priority: Any) -> None:
+    # case 12, J15, J7
     heard: list[tuple[int, int]] = []
     ref = system.spawn(Listener, heard, mailbox=MailboxConfig(capacity=64, priority=priority))
     rejected: list[Any] = []
@@ -742,9 +740,8 @@ async def test_threads_racing_with_an_actor_that_keeps_up_lose_nothing(
 
 @pytest.mark.real
 @pytest.mark.parametrize("many", [1, 3])
-async def test_threads_that_end_the_actor_in_the_middle_of_a_race_lose_nothing(
-    system: ActorSystem, many: int
-) -> None:  # case 12, J7
+async def test_threads_that_end_the_actor_in_the_middle_of_a_race_lose_nothing(system: ActorSystem, many: int) -> None:
+    # case 12, J7
     """What comes too late is a dead letter; what finds no room is given back; the rest is handled."""
     heard: list[tuple[int, int]] = []
     ref = system.spawn(Listener, heard, mailbox=MailboxConfig(capacity=16))
@@ -770,9 +767,8 @@ async def test_threads_that_end_the_actor_in_the_middle_of_a_race_lose_nothing(
 
 @pytest.mark.real
 @pytest.mark.parametrize("policy", list(Overflow), ids=str)
-def test_threads_racing_with_a_shutdown_find_a_column_for_every_message(
-    play: Play, policy: Overflow
-) -> None:  # case 12, J7
+def test_threads_racing_with_a_shutdown_find_a_column_for_every_message(play: Play, policy: Overflow) -> None:
+    # case 12, J7
     heard: list[tuple[int, int]] = []
     rejected: list[Any] = []
 

@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,13 +28,10 @@ from greenroom.errors import (
 )
 from greenroom.meta import Compression, LengthPrefixed, MetaProcess, Received, TcpClient, TcpServer, Write
 from greenroom.testing import TestProbe
+from tests.conftest import Play
 from tests.gates import Event, turns
 from tests.meta.owners import emptied
 from tests.meta.peers import Peer, connect
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 Ref = ActorRef[Any, Any]
 BAD = ValueError("bad")
@@ -150,9 +147,8 @@ ENDS: dict[str, tuple[Callable[[Ref], None], ExitReason]] = {
 @pytest.mark.real
 @KINDS
 @pytest.mark.parametrize("how", ENDS)
-def test_when_the_parent_ends_a_blocked_read_is_broken_off(
-    play: Play, kind: type[Reading], how: str
-) -> None:  # case 66, E2, E5, E6
+def test_when_the_parent_ends_a_blocked_read_is_broken_off(play: Play, kind: type[Reading], how: str) -> None:
+    # case 66, E2, E5, E6
     ours, theirs = socket.socketpair()
 
     async def program(system: ActorSystem) -> None:
@@ -206,9 +202,8 @@ def test_when_the_parent_ends_the_read_of_a_pipe_is_broken_off(play: Play) -> No
 
 @pytest.mark.real
 @KINDS
-async def test_when_the_system_ends_a_blocked_read_is_broken_off(
-    system: ActorSystem, kind: type[Reading]
-) -> None:  # case 66, E2, E5, E6
+async def test_when_the_system_ends_a_blocked_read_is_broken_off(system: ActorSystem, kind: type[Reading]) -> None:
+    # case 66, E2, E5, E6
     ours, theirs = socket.socketpair()
     metas: list[Reading] = []
     with theirs:
@@ -282,9 +277,8 @@ class Trying(MetaProcess):
 
 @pytest.mark.real
 @pytest.mark.parametrize("what", FORBIDDEN)
-async def test_each_forbidden_operation_raises_an_error_of_its_own(
-    system: ActorSystem, what: str
-) -> None:  # case 67, E2, E5, E6
+async def test_each_forbidden_operation_raises_an_error_of_its_own(system: ActorSystem, what: str) -> None:
+    # case 67, E2, E5, E6
     attempt, error, where = FORBIDDEN[what]
     other = system.spawn(Other)
     meta = Trying(other, attempt, where)

@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -37,23 +37,33 @@ from greenroom import (
     handles,
 )
 from greenroom.errors import WrongLoop
-from tests.conformance.askers import until
-from tests.conformance.bonded import AT_ONCE, ENDS, SLOWLY, AsyncDoer, Busy, downs, monitor_all, raising
-from tests.conformance.watchers import BAD, Doer, Plain, Ref, end
+from tests.conformance.lives import actor_at
+from tests.conformance.relations import (
+    AT_ONCE,
+    BAD,
+    ENDS,
+    SLOWLY,
+    AsyncDoer,
+    Busy,
+    Doer,
+    Plain,
+    Ref,
+    downs,
+    end,
+    monitor_all,
+    raising,
+)
+from tests.conformance.sending import until
+from tests.conftest import Play
 from tests.gates import turns
-from tests.system.mortals import ours
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
+from tests.system.freed import ours
 
 HOLDERS = pytest.mark.parametrize("kind", [Doer, AsyncDoer])
 
 
 @HOLDERS
-async def test_two_monitors_are_two_notices_with_refs_of_their_own(
-    system: ActorSystem, kind: type[Doer]
-) -> None:  # case 15
+async def test_two_monitors_are_two_notices_with_refs_of_their_own(system: ActorSystem, kind: type[Doer]) -> None:
+    # case 15
     log: list[Any] = []
     target, holder = system.spawn(Plain), system.spawn(kind, log)
     first, second = await holder.ask(monitor_all(target, target))
@@ -227,9 +237,8 @@ async def test_a_down_is_a_message_to_functions_and_to_what_one_became(system: A
     assert sorted(log) == [("became", Down), ("plain", Down)]
 
 
-async def test_a_down_that_nobody_handles_is_a_dead_letter_and_no_message_of_the_ledger(
-    system: ActorSystem,
-) -> None:  # notices, B4
+async def test_a_down_that_nobody_handles_is_a_dead_letter_and_no_message_of_the_ledger(system: ActorSystem) -> None:
+    # notices, B4
     class Deaf(Actor[Any, Any]):
         @handles(str)
         def word(self, message: str) -> Any:
@@ -267,9 +276,8 @@ async def test_what_the_dying_actor_said_comes_before_the_down(system: ActorSyst
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-async def test_a_full_mailbox_refuses_no_down_and_loses_none(
-    system: ActorSystem, overflow: Overflow
-) -> None:  # case 11
+async def test_a_full_mailbox_refuses_no_down_and_loses_none(system: ActorSystem, overflow: Overflow) -> None:
+    # case 11
     log: list[Any] = []
     targets = [system.spawn(Plain) for _ in range(5)]
     holder = system.spawn(AsyncDoer, log, mailbox=MailboxConfig(capacity=1, overflow=overflow))
@@ -358,9 +366,8 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-async def test_no_down_comes_while_the_monitored_actor_restarts(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 17
+async def test_no_down_comes_while_the_monitored_actor_restarts(system: ActorSystem, clock: ManualClock) -> None:
+    # case 17
     log: list[Any] = []
     target, holder = system.spawn(Doer, supervision=SLOWLY), system.spawn(Doer, log)
     (mref,) = await holder.ask(monitor_all(target))
@@ -399,8 +406,7 @@ async def test_a_supervisors_child_is_down_when_it_is_stopped_for_good(system: A
     log: list[Any] = []
     supervisor = system.spawn(Supervisor, Supervisor.spec([ChildSpec("worker", Doer)], intensity=10))
     await supervisor.started()
-    child = system.actor("/" + supervisor.name + "/worker")
-    assert child is not None
+    child = actor_at(system, "/" + supervisor.name + "/worker")
     holder = system.spawn(Doer, log)
     (mref,) = await holder.ask(monitor_all(child))
     for bring_about in ENDS.values():

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, Lane, MailboxConfig, Overflow
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import FOREIGN, LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
+from tests.conformance.sending import FOREIGN, LISTENERS, Holding, Listener, run_threads, run_threads_while_blocked
+from tests.conftest import Play
 from tests.gates import Event
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 
 def equal(_: object) -> int:
@@ -51,9 +49,8 @@ def each_in_order(heard: list[tuple[int, int]], senders: int, many: int) -> bool
 
 @pytest.mark.parametrize("listener", LISTENERS)
 @pytest.mark.config(max_msgs_per_actor=3)
-async def test_each_of_64_senders_keeps_its_order(
-    system: ActorSystem, listener: type[Actor[Any, Any]]
-) -> None:  # case 1
+async def test_each_of_64_senders_keeps_its_order(system: ActorSystem, listener: type[Actor[Any, Any]]) -> None:
+    # case 1
     heard: list[tuple[int, int]] = []
     target = system.spawn(listener, heard)
     for number in range(64):
@@ -215,9 +212,8 @@ async def test_a_self_send_waits_behind_what_is_queued(system: ActorSystem) -> N
 
 
 @pytest.mark.at_home
-async def test_two_actors_that_send_one_another_never_run_inside_one_another(
-    play: Play, system: ActorSystem
-) -> None:  # case 7
+async def test_two_actors_that_send_one_another_never_run_inside_one_another(play: Play, system: ActorSystem) -> None:
+    # case 7
     inside: list[str] = []
     left = 20_000
 

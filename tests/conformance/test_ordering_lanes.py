@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from greenroom import Actor, ActorRef, ActorSystem, Lane, MailboxConfig, ManualClock, SystemConfig
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import FOREIGN, HOLD, Holding, Listener, run_threads_while_blocked
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.conformance.lives import suspending
+from tests.conformance.sending import FOREIGN, HOLD, Holding, Listener, run_threads_while_blocked
+from tests.conftest import Play
 
 AGES = 1e6
 """A tick longer than any test: turns are then counted in messages alone."""
@@ -52,9 +51,8 @@ def test_higher_lanes_come_first_and_each_lane_in_order(lanes: list[Lane]) -> No
 
 
 @pytest.mark.parametrize(("upper", "lower"), PAIRS, ids=str)
-async def test_a_message_of_a_higher_lane_comes_next_in_a_flood(
-    system: ActorSystem, upper: Lane, lower: Lane
-) -> None:  # case 2
+async def test_a_message_of_a_higher_lane_comes_next_in_a_flood(system: ActorSystem, upper: Lane, lower: Lane) -> None:
+    # case 2
     held = Holding(system)
     ref = await held.begin()
     for n in range(500):
@@ -114,9 +112,8 @@ async def test_control_comes_after_the_message_in_hand_in_a_running_flood(
 
 @pytest.mark.parametrize("flooded", [Flooded, AsyncFlooded])
 @pytest.mark.config(max_msgs_per_actor=10000, max_tick_time=AGES)
-async def test_a_whole_visit_does_not_stand_before_control(
-    system: ActorSystem, flooded: type[Flooded]
-) -> None:  # case 2
+async def test_a_whole_visit_does_not_stand_before_control(system: ActorSystem, flooded: type[Flooded]) -> None:
+    # case 2
     heard: list[Any] = []
     system.spawn(flooded, heard, 5, from_the_handler)
     await system.settle()
@@ -137,10 +134,9 @@ class Endless(Actor[Any, None]):
             self.ctx.self.tell("flood", lane=self.upper)
 
 
+@suspending
 class AsyncEndless(Endless):
-    async def receive(self, message: Any) -> None:  # type: ignore[override]
-        await asyncio.sleep(0)
-        super().receive(message)
+    pass
 
 
 @pytest.mark.parametrize("endless", [Endless, AsyncEndless])
@@ -220,9 +216,8 @@ async def test_a_higher_lane_comes_before_the_most_urgent_data(system: ActorSyst
 
 
 @pytest.mark.parametrize("foreign", FOREIGN)
-async def test_a_priority_that_cannot_be_told_costs_nobody_elses_message(
-    system: ActorSystem, foreign: bool
-) -> None:  # case 4
+async def test_a_priority_that_cannot_be_told_costs_nobody_elses_message(system: ActorSystem, foreign: bool) -> None:
+    # case 4
     heard: list[Any] = []
     target = system.spawn(Listener, heard, mailbox=MailboxConfig(priority=lambda message: 10 // message))
     target.tell(2)

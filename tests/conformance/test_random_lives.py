@@ -37,8 +37,7 @@ from greenroom import (
 )
 from greenroom.errors import GreenroomError, InternalError
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.incarnations import AsyncPhoenix, Book, Phoenix, Ref, assert_legal
-from tests.conformance.lives import assert_is_a_life
+from tests.conformance.lives import AsyncPhoenix, Book, Phoenix, Ref, assert_is_a_life, assert_legal
 from tests.gates import Event, turns
 
 DEADLINE = 120.0

@@ -8,20 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from greenroom import (
-    Actor,
-    ActorSystem,
-    Behaviors,
-    Context,
-    Directive,
-    ExitKind,
-    ManualClock,
-    Supervision,
-)
+from greenroom import Actor, ActorSystem, Behaviors, Context, Directive, ExitKind, ManualClock, Supervision
 from greenroom.errors import BadArgument, WorkerLost
 from greenroom.runtimelog import LOG_PERIOD, LOGGED_PER_PERIOD
 from greenroom.testing import ActorHarness, Simulation, faults
-from tests.conformance.askers import ANYWHERE, ask_from, outcome
+from tests.conformance.sending import ANYWHERE, ask_from, outcome
 
 Caplog = pytest.LogCaptureFixture
 

@@ -39,8 +39,19 @@ from greenroom.errors import (
     WrongThread,
 )
 from greenroom.testing import TestProbe
-from tests.conformance.askers import ANYWHERE, Echo, Gated, Keeper, Ref, ask_from, in_thread, outcome, pass_time, until
-from tests.conformance.cast import FOREIGN
+from tests.conformance.sending import (
+    ANYWHERE,
+    FOREIGN,
+    Echo,
+    Gated,
+    Keeper,
+    Ref,
+    ask_from,
+    in_thread,
+    outcome,
+    pass_time,
+    until,
+)
 from tests.gates import Event
 
 BAD = ValueError("bad")
@@ -213,9 +224,8 @@ async def test_an_ask_whose_message_is_not_kept_fails_at_once(
 
 @pytest.mark.parametrize("drain", ["DROP", "DEAD_LETTER", "REDIRECT", "REDIRECT to the dead", "REDIRECT to the full"])
 @pytest.mark.parametrize("stashed", [False, True])
-async def test_asks_of_a_stopped_actor_go_where_its_drain_says(
-    system: ActorSystem, drain: str, stashed: bool
-) -> None:  # M10, M12
+async def test_asks_of_a_stopped_actor_go_where_its_drain_says(system: ActorSystem, drain: str, stashed: bool) -> None:
+    # M10, M12
     gate, arrived = Event(), Event()
     heir = system.spawn(Gated, gate, arrived, mailbox=MailboxConfig(capacity=1))
     if drain.endswith("full"):
@@ -293,9 +303,8 @@ async def test_a_reply_to_what_was_told_is_told_to_its_sender(system: ActorSyste
 
 
 @pytest.mark.parametrize("asked", ["asked", "told"])
-async def test_the_sender_of_a_message_is_known_even_after_its_end(
-    system: ActorSystem, asked: str
-) -> None:  # J8, M10, M12
+async def test_the_sender_of_a_message_is_known_even_after_its_end(system: ActorSystem, asked: str) -> None:
+    # J8, M10, M12
     gate = Event()
     senders: list[Any] = []
 
@@ -324,9 +333,8 @@ async def test_the_sender_of_a_message_is_known_even_after_its_end(
 
 @pytest.mark.parametrize("asked", ["asked", "told"])
 @pytest.mark.parametrize("sender", ["an actor", "nobody"])
-async def test_a_forwarded_message_is_from_its_first_sender(
-    system: ActorSystem, sender: str, asked: str
-) -> None:  # M12
+async def test_a_forwarded_message_is_from_its_first_sender(system: ActorSystem, sender: str, asked: str) -> None:
+    # M12
     senders: list[Any] = []
 
     def note(ctx: Context, message: Any) -> Any:
@@ -675,9 +683,8 @@ async def test_ask_sync_is_refused_on_the_systems_own_thread(system: ActorSystem
 
 
 @pytest.mark.real
-async def test_ask_sync_is_refused_on_the_thread_of_any_loop(
-    system: ActorSystem,
-) -> None:  # the contract: a plain thread
+async def test_ask_sync_is_refused_on_the_thread_of_any_loop(system: ActorSystem) -> None:
+    # the contract: a plain thread
     ref = system.spawn(Echo)
 
     async def elsewhere() -> Any:
@@ -689,9 +696,8 @@ async def test_ask_sync_is_refused_on_the_thread_of_any_loop(
 
 
 @pytest.mark.real
-async def test_the_clock_of_the_system_times_ask_sync_too(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # nothing reads the wall clock by itself
+async def test_the_clock_of_the_system_times_ask_sync_too(system: ActorSystem, clock: ManualClock) -> None:
+    # nothing reads the wall clock by itself
     keeper = system.spawn(Keeper, [])
     asking = asyncio.create_task(ask_from("plain thread", system, keeper, "?", timeout=1000.0))
     async with asyncio.timeout(120.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,9 +31,7 @@ from greenroom import (
 )
 from greenroom.errors import BadArgument, HandlerBroken
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import in_thread, outcome, until
-from tests.conformance.cast import FOREIGN, run_threads_while_blocked
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
     AT_ONCE,
     BAD,
     BORN_AGAIN,
@@ -44,26 +42,29 @@ from tests.conformance.incarnations import (
     Book,
     Gate,
     Phoenix,
+    Plain,
     Ref,
+    actor_at,
+    assert_is_a_life,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
+    report_of,
     runs,
     slow,
     soon,
-    turns,
 )
-from tests.conformance.lives import Plain, assert_is_a_life, ended, raises
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.conformance.sending import FOREIGN, in_thread, outcome, run_threads_while_blocked, until
+from tests.conftest import Play
+from tests.gates import turns
 
 
 @every_phoenix
 @pytest.mark.parametrize("how", ["raise", "fail", "restart", "behavior"])
 @pytest.mark.config(supervision=AT_ONCE, history=True)
-async def test_the_hooks_of_a_restart_run_in_their_order(
-    system: ActorSystem, kind: Any, how: str
-) -> None:  # M6, case 47
+async def test_the_hooks_of_a_restart_run_in_their_order(system: ActorSystem, kind: Any, how: str) -> None:
+    # M6, case 47
     book = Book()
     cause = BAD
     ref = system.spawn(kind, book)
@@ -146,8 +147,7 @@ async def test_children_are_stopped_before_the_new_incarnation_starts(system: Ac
     book.acts["pre_start"] = bear
     ref = system.spawn(Phoenix, book, name="one")
     await ref.ask("hello")
-    child = system.actor("/one/child")
-    assert child is not None
+    child = actor_at(system, "/one/child")
     book.take()
     ref.restart()
     ref.tell("queued")
@@ -376,8 +376,7 @@ async def test_a_reply_that_a_supervisors_child_owes_fails_when_it_comes_back(sy
         spec = Supervisor.spec([ChildSpec("one", Phoenix, (book,), backoff=None)])
         supervisor = system.spawn(Supervisor, spec)
         await supervisor.started()
-        child = system.actor(f"{supervisor.path}/one")
-        assert child is not None
+        child = actor_at(system, f"{supervisor.path}/one")
         kept: list[Reply] = []
         asked = child.ask(lambda me, kept=kept: kept.append(me.ctx.defer_reply()), timeout=None)
         await system.settle()
@@ -389,9 +388,8 @@ async def test_a_reply_that_a_supervisors_child_owes_fails_when_it_comes_back(sy
 
 @every_phoenix
 @pytest.mark.config(supervision=AT_ONCE)
-async def test_watches_survive_in_both_directions_and_so_do_monitors_of_it(
-    system: ActorSystem, kind: Any
-) -> None:  # case 17, 014
+async def test_watches_survive_in_both_directions_and_so_do_monitors_of_it(system: ActorSystem, kind: Any) -> None:
+    # case 17, 014
     book = Book()
     probe = TestProbe(system)
     ref = system.spawn(kind, book)
@@ -421,9 +419,8 @@ async def test_watches_survive_in_both_directions_and_so_do_monitors_of_it(
 
 @every_phoenix
 @pytest.mark.config(supervision=AT_ONCE)
-async def test_what_the_old_instance_watched_is_told_to_the_new_one(
-    system: ActorSystem, kind: Any
-) -> None:  # M8, decision 014
+async def test_what_the_old_instance_watched_is_told_to_the_new_one(system: ActorSystem, kind: Any) -> None:
+    # M8, decision 014
     book = Book()
     ref = system.spawn(kind, book)
     other = system.spawn(Phoenix, Book())
@@ -438,9 +435,8 @@ async def test_what_the_old_instance_watched_is_told_to_the_new_one(
     assert book.heard == [("terminated", other)]
 
 
-async def test_a_notice_that_comes_during_the_backoff_waits(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M8: notices are never refused
+async def test_a_notice_that_comes_during_the_backoff_waits(system: ActorSystem, clock: ManualClock) -> None:
+    # M8: notices are never refused
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=slow(1.0))
     other = system.spawn(Phoenix, Book())
@@ -538,9 +534,8 @@ async def test_messages_sent_while_it_waits_are_queued_behind_those_it_had(
     assert book.heard == [1, 2, 3, 4]
 
 
-async def test_a_mailbox_is_as_bounded_while_its_actor_waits(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # cases 8, 45, 46, 49, M6
+async def test_a_mailbox_is_as_bounded_while_its_actor_waits(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 8, 45, 46, 49, M6
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=slow(1.0), mailbox=MailboxConfig(capacity=2))
     ref.tell(BAD)
@@ -586,9 +581,8 @@ async def test_with_clear_they_are_dead_letters(system: ActorSystem, kind: Any) 
     assert (ledger.dead_lettered, ledger.failed, ledger.handled) == (4, 1, 2)
 
 
-async def test_a_clear_lets_waiting_senders_in_and_leaves_notices_alone(
-    system: ActorSystem,
-) -> None:  # cases 11, 45, 46, 49
+async def test_a_clear_lets_waiting_senders_in_and_leaves_notices_alone(system: ActorSystem) -> None:
+    # cases 11, 45, 46, 49
     book = Book()
     gate = Gate()
     ref = system.spawn(AsyncPhoenix, book, supervision=CLEARING, mailbox=MailboxConfig(capacity=2))
@@ -614,9 +608,8 @@ async def test_a_clear_lets_waiting_senders_in_and_leaves_notices_alone(
     assert sorted(map(str, book.heard)) == sorted(["3", str(("terminated", other))])
 
 
-async def test_what_comes_after_a_clear_is_kept(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # cases 45 and 49, case 46: a restart must not lose messages
+async def test_what_comes_after_a_clear_is_kept(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 45 and 49, case 46: a restart must not lose messages
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=slow(1.0, mailbox=OnRestart.CLEAR))
     ref.tell(BAD)
@@ -630,9 +623,8 @@ async def test_what_comes_after_a_clear_is_kept(
 
 @every_phoenix
 @pytest.mark.config(supervision=AT_ONCE)
-async def test_stashed_messages_are_not_lost_and_come_before_newer_ones(
-    system: ActorSystem, kind: Any
-) -> None:  # cases 45, 46, 49, 51, M6
+async def test_stashed_messages_are_not_lost_and_come_before_newer_ones(system: ActorSystem, kind: Any) -> None:
+    # cases 45, 46, 49, 51, M6
     book = Book()
     ref = system.spawn(kind, book)
     seen: list[Any] = []
@@ -710,9 +702,8 @@ async def test_a_tick_that_is_queued_when_its_actor_restarts_is_not_delivered(
     assert (ledger.dropped, ledger.dead_lettered, ledger.queued) == (3, 0, 0)
 
 
-async def test_a_timer_of_another_actor_goes_on(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # cases 45, 46, 49, J11, M6
+async def test_a_timer_of_another_actor_goes_on(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 45, 46, 49, J11, M6
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=slow(1.0))
     other = system.spawn(Bird, Book())
@@ -757,9 +748,8 @@ async def test_a_restart_from_outside_counts_for_no_limit_and_waits_for_no_backo
     assert book.lives == 13
 
 
-async def test_restarting_does_not_lengthen_the_next_backoff(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M7: what counts as a restart
+async def test_restarting_does_not_lengthen_the_next_backoff(system: ActorSystem, clock: ManualClock) -> None:
+    # M7: what counts as a restart
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=slow(1.0))
     for _ in range(5):
@@ -864,9 +854,8 @@ async def test_a_restart_of_one_that_waits_for_its_backoff_starts_it_at_once(
 
 @every_phoenix
 @pytest.mark.config(history=True)
-async def test_a_restart_right_after_the_spawn_still_leaves_a_running_actor(
-    system: ActorSystem, kind: Any
-) -> None:  # M1, M6
+async def test_a_restart_right_after_the_spawn_still_leaves_a_running_actor(system: ActorSystem, kind: Any) -> None:
+    # M1, M6
     book = Book()
     ref = system.spawn(kind, book)
     ref.restart()
@@ -975,8 +964,7 @@ async def test_an_end_during_the_backoff_ends_the_waiting_restart(
     assert book.lives == 1
     assert_is_a_life(ref.history, killed=how == "kill")
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @every_end
@@ -1024,9 +1012,8 @@ async def test_an_end_while_a_hook_of_a_restart_is_suspended_ends_the_actor(
 )
 @pytest.mark.parametrize("hook", LEAVING)
 @pytest.mark.config(history=True)
-async def test_a_kill_overtakes_what_was_asked_for_before_it(
-    system: ActorSystem, hook: str, asked: list[str]
-) -> None:  # cases 58 and 59, M3, M5
+async def test_a_kill_overtakes_what_was_asked_for_before_it(system: ActorSystem, hook: str, asked: list[str]) -> None:
+    # cases 58 and 59, M3, M5
     # case 57, M2
     book = Book()
     gate = Gate()
@@ -1073,9 +1060,8 @@ async def test_an_end_forces_a_hook_of_a_restart_that_hangs(
 
 @every_phoenix
 @pytest.mark.config(supervision=AT_ONCE)
-async def test_a_stop_that_is_asked_for_by_the_message_that_fails_wins(
-    system: ActorSystem, kind: Any
-) -> None:  # cases 57, 58, 59, M3, M5: decision 015
+async def test_a_stop_that_is_asked_for_by_the_message_that_fails_wins(system: ActorSystem, kind: Any) -> None:
+    # cases 57, 58, 59, M3, M5: decision 015
     book = Book()
     ref = system.spawn(kind, book)
 
@@ -1093,9 +1079,8 @@ async def test_a_stop_that_is_asked_for_by_the_message_that_fails_wins(
 @every_phoenix
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
 @pytest.mark.config(supervision=AT_ONCE)
-async def test_a_hook_that_raises_at_the_end_leads_to_no_restart(
-    system: ActorSystem, kind: Any, hook: str
-) -> None:  # cases 57, 58, 59, M3, M5
+async def test_a_hook_that_raises_at_the_end_leads_to_no_restart(system: ActorSystem, kind: Any, hook: str) -> None:
+    # cases 57, 58, 59, M3, M5
     book = Book(**{hook: raises(BAD)})
     probe = TestProbe(system)
     ref = system.spawn(kind, book)
@@ -1107,9 +1092,8 @@ async def test_a_hook_that_raises_at_the_end_leads_to_no_restart(
 
 
 @pytest.mark.parametrize("kind", [Phoenix, AsyncPhoenix])
-def test_a_shutdown_asked_for_by_a_hook_of_a_restart_ends_the_system(
-    play: Play, kind: Any
-) -> None:  # cases 57, 58, 59, M3, M5
+def test_a_shutdown_asked_for_by_a_hook_of_a_restart_ends_the_system(play: Play, kind: Any) -> None:
+    # cases 57, 58, 59, M3, M5
     for hook in (*LEAVING, *COMING[1:]):
         book = Book()
 
@@ -1162,9 +1146,8 @@ async def test_a_failure_asked_for_while_it_waits_neither_shortens_the_backoff_n
 
 
 @pytest.mark.config(history=True)
-async def test_failures_asked_for_in_one_go_are_one_restart(
-    system: ActorSystem,
-) -> None:  # cases 57, 58, 59, M3, M5, decision 009, M7
+async def test_failures_asked_for_in_one_go_are_one_restart(system: ActorSystem) -> None:
+    # cases 57, 58, 59, M3, M5, decision 009, M7
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=None, backoff=None))
     await ref.ask("hello")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -36,8 +36,7 @@ from greenroom import (
 )
 from greenroom.errors import HandlerBroken, MessageDropped, SettleTimeout
 from greenroom.exits import KILLED
-from tests.conformance.askers import outcome, until
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
     AT_ONCE,
     BAD,
     CLEARING,
@@ -45,20 +44,21 @@ from tests.conformance.incarnations import (
     Book,
     Gate,
     Phoenix,
+    Plain,
     Ref,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
+    report_of,
     runs,
     slow,
     soon,
-    turns,
 )
-from tests.conformance.lives import Plain, ended, raises
-from tests.supervision.staff import Panic, by_name, child_of, supervise
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
+from tests.conformance.sending import outcome, until
+from tests.conftest import Play
+from tests.gates import turns
+from tests.supervision.children import Panic, by_name, child_of, supervise
 
 RESUME = Supervision(Directive.RESUME)
 STOP = Supervision(Directive.STOP)
@@ -96,9 +96,8 @@ async def test_a_failed_start_that_a_parent_resumes_waits_counts_and_comes_to_an
     assert len(records(caplog)) <= 20
 
 
-async def test_a_start_that_fails_once_and_is_resumed_above_is_no_end(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M7, case 41
+async def test_a_start_that_fails_once_and_is_resumed_above_is_no_end(system: ActorSystem, clock: ManualClock) -> None:
+    # M7, case 41
     book = Book()
     book.acts["pre_start 1"] = raises(BAD)
     up = Supervision(Directive.ESCALATE, backoff=Backoff(min=1.0, max=1.0))
@@ -227,9 +226,8 @@ async def test_the_supervision_of_a_behavior_ends_with_its_incarnation(system: A
     assert starts.count == 3
 
 
-async def test_the_supervision_of_an_initial_behavior_holds_in_every_incarnation(
-    system: ActorSystem,
-) -> None:  # M7, M13
+async def test_the_supervision_of_an_initial_behavior_holds_in_every_incarnation(system: ActorSystem) -> None:
+    # M7, M13
     starts = Starts()
     ref: Ref = system.spawn(Behaviors.supervise(starts.behavior(), CLEARING), supervision=STOP)
     for number in range(2, 5):
@@ -315,9 +313,8 @@ def test_a_strategy_that_would_have_to_be_awaited_escalates_and_leaves_nothing_b
 @every_phoenix
 @pytest.mark.parametrize("stashed", [False, True], ids=["queued", "stashed"])
 @pytest.mark.config(supervision=CLEARING)
-async def test_who_asked_what_a_restart_cleared_is_told_so(
-    system: ActorSystem, stashed: bool, kind: Any
-) -> None:  # case 46, M6, M7
+async def test_who_asked_what_a_restart_cleared_is_told_so(system: ActorSystem, stashed: bool, kind: Any) -> None:
+    # case 46, M6, M7
     ref: Ref = system.spawn(kind, Book())
     await ref.started()
     asked = ref.ask(lambda me: me.ctx.stash(), timeout=None) if stashed else None
@@ -395,9 +392,8 @@ async def test_settle_goes_on_when_the_restart_that_it_waits_for_is_given_up_or_
     assert ref.state is (State.RUNNING if how == "restart" else State.TERMINATED)
 
 
-async def test_settle_does_not_wait_for_a_clock_that_stands_still(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M6
+async def test_settle_does_not_wait_for_a_clock_that_stands_still(system: ActorSystem, clock: ManualClock) -> None:
+    # M6
     book = Book()
     ref: Ref = system.spawn(Phoenix, book, supervision=slow(1.0))
     ref.tell(BAD)
@@ -541,9 +537,8 @@ async def test_who_asked_one_that_was_told_to_stop_hears_of_its_end_though_a_res
 
 
 @pytest.mark.config(stop_timeout=STOP_TIMEOUT, supervision=Supervision(max_restarts=None))
-async def test_only_those_are_reported_as_forced_whose_end_was(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M11, M6, case 57
+async def test_only_those_are_reported_as_forced_whose_end_was(system: ActorSystem, clock: ManualClock) -> None:
+    # M11, M6, case 57
     async def break_off(ref: Ref, order: str) -> None:
         gate = Gate()
         asked = ref.ask(gate.wait, timeout=None)
@@ -561,8 +556,7 @@ async def test_only_those_are_reported_as_forced_whose_end_was(
     assert [runs(ref) for ref in (gentle, forced, both)] == [True, False, False]
     assert await soon(system, gentle.ask("there", timeout=None)) == "there"
     await system.shutdown()
-    assert system.report is not None
-    assert sorted(system.report.forced) == ["/both", "/forced"]
+    assert sorted(report_of(system).forced) == ["/both", "/forced"]
 
 
 ESCALATE = Supervision(Directive.ESCALATE)
@@ -573,9 +567,8 @@ ESCALATE = Supervision(Directive.ESCALATE)
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
 @pytest.mark.config(history=True)
-async def test_a_child_that_is_ending_is_not_resumed_with_its_parent(
-    system: ActorSystem, how: str
-) -> None:  # M7, M1, M5, M8, 58
+async def test_a_child_that_is_ending_is_not_resumed_with_its_parent(system: ActorSystem, how: str) -> None:
+    # M7, M1, M5, M8, 58
     parent: Ref = system.spawn(AsyncPhoenix, Book(), supervision=RESUME)
     child: Ref = await parent.ask(lambda me: me.ctx.spawn(Phoenix, Book(), supervision=ESCALATE))
     slow = Gate()

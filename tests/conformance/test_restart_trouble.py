@@ -11,7 +11,7 @@ import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 
@@ -33,8 +33,8 @@ from greenroom import (
 )
 from greenroom.errors import StartTimeout
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import outcome, until
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
+    ALL,
     AT_ONCE,
     BAD,
     BORN_AGAIN,
@@ -43,23 +43,22 @@ from tests.conformance.incarnations import (
     Book,
     Gate,
     Phoenix,
+    Plain,
     Ref,
+    actor_at,
+    assert_is_a_life,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
+    report_of,
     runs,
     slow,
     soon,
 )
-from tests.conformance.lives import Plain, assert_is_a_life, ended, raises
-from tests.conformance.troupe import ALL
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
-
-class Panic(BaseException):
-    """No exception that anybody should catch."""
-
+from tests.conformance.relations import Panic
+from tests.conformance.sending import outcome, until
+from tests.conftest import Play
 
 ERRORS = [ValueError, StopAsyncIteration, asyncio.CancelledError, Panic, GeneratorExit]
 every_error = pytest.mark.parametrize("error", ERRORS)
@@ -211,9 +210,8 @@ def test_what_ends_programs_ends_the_system_in_the_middle_of_a_restart(
 
 @every_phoenix
 @pytest.mark.parametrize("hook", ["pre_restart", "post_stop"])
-def test_a_system_that_is_ending_starts_nobody_again(
-    play: Play, kind: Any, hook: str
-) -> None:  # cases 48, 58, 59, M3, M6
+def test_a_system_that_is_ending_starts_nobody_again(play: Play, kind: Any, hook: str) -> None:
+    # cases 48, 58, 59, M3, M6
     # decision 015: a shutdown ends a waiting restart
     book = Book(**{hook: lambda me: me.ctx.system.fail(LookupError("of the system"))})
 
@@ -280,14 +278,12 @@ async def test_a_child_that_does_not_stop_is_forced_and_the_restart_goes_on(
     assert book.heard == ["queued"]
     gate.opened.set()
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ("/one/deaf",)
+    assert report_of(system).forced == ("/one/deaf",)
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["restart", "stop"])
-def test_a_post_stop_that_hangs_is_forced_after_a_hook_that_suspended_too(
-    play: Play, ends: bool
-) -> None:  # cases 48, 58, 59, M3, M5, M6
+def test_a_post_stop_that_hangs_is_forced_after_a_hook_that_suspended_too(play: Play, ends: bool) -> None:
+    # cases 48, 58, 59, M3, M5, M6
     gate = Gate()
     book = Book(**{"post_stop 1": gate.wait})
 
@@ -329,9 +325,8 @@ def test_an_instance_that_never_ran_has_no_pre_restart(play: Play) -> None:  # c
     play(program, clock=clock, stop_timeout=2.0)
 
 
-def test_a_hook_is_cancelled_before_it_is_abandoned_though_another_was_before(
-    play: Play,
-) -> None:  # cases 48, 58, 59, M3, M5, M6
+def test_a_hook_is_cancelled_before_it_is_abandoned_though_another_was_before(play: Play) -> None:
+    # cases 48, 58, 59, M3, M5, M6
     start, leave = Gate(), Gate()
 
     async def return_when_cancelled(bird: Any) -> None:
@@ -394,8 +389,7 @@ async def test_the_deadline_of_a_failure_that_was_resumed_breaks_off_no_later_ha
     assert await soon(system, asked) is None
     assert ref.state is State.RUNNING
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.config(stop_timeout=3.0)
@@ -408,8 +402,7 @@ async def test_the_deadline_of_a_failure_that_was_resumed_kills_no_child(
     assert await soon(system, child.ask("there", timeout=None)) == "there"
     assert await soon(system, ref.ask("there", timeout=None)) == "there"
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.config(stop_timeout=3.0)
@@ -433,8 +426,7 @@ async def test_the_deadline_of_an_escalation_that_a_parent_is_resumed_after_kill
     assert (parent.state, other.is_alive, book.lives) == (State.RUNNING, True, 1)
     assert await soon(system, other.ask("there", timeout=None)) == "there"
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 async def test_a_child_that_escalates_to_a_parent_at_rest_is_not_stranded(
@@ -498,9 +490,8 @@ def test_the_end_of_a_group_that_waits_costs_no_more_for_each_when_there_are_man
 
 @pytest.mark.fifo
 @pytest.mark.parametrize("budget", [1, 3])
-def test_siblings_that_fail_one_tick_after_another_start_a_few_times_each(
-    play: Play, budget: int
-) -> None:  # M20, M6, M7
+def test_siblings_that_fail_one_tick_after_another_start_a_few_times_each(play: Play, budget: int) -> None:
+    # M20, M6, M7
     many, starts = 60, 0
 
     class Sibling(Plain):
@@ -701,9 +692,8 @@ def test_without_a_start_timeout_a_start_may_take_for_ever(play: Play, setting: 
 
 
 @pytest.mark.config(start_timeout=10.0)
-async def test_a_start_that_ends_in_time_leaves_no_deadline(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # J11, M3, M4, M7
+async def test_a_start_that_ends_in_time_leaves_no_deadline(system: ActorSystem, clock: ManualClock) -> None:
+    # J11, M3, M4, M7
     gate = Gate()
     ref = system.spawn(AsyncPhoenix, Book(pre_start=gate.wait))
     await gate.entered.wait()
@@ -732,17 +722,15 @@ async def test_an_actor_that_is_stopped_while_it_starts_has_the_time_of_a_stop(
 
 
 @pytest.mark.config(start_timeout=10.0)
-async def test_a_supervisor_counts_a_start_that_never_ends(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # J10, M3, M4, M7
+async def test_a_supervisor_counts_a_start_that_never_ends(system: ActorSystem, clock: ManualClock) -> None:
+    # J10, M3, M4, M7
     gate = Gate()
     book = Book()
     book.acts.update({"pre_start 2": gate.wait, "pre_start 3": gate.wait})
     spec = Supervisor.spec([ChildSpec("one", AsyncPhoenix, (book,), backoff=None)], intensity=2, period=100.0)
     supervisor = system.spawn(Supervisor, spec, supervision=STOP)
     await supervisor.started()
-    child = system.actor(f"{supervisor.path}/one")
-    assert child is not None
+    child = actor_at(system, f"{supervisor.path}/one")
     child.tell(BAD)
     await clock.advance(10.0)
     assert (book.lives, gate.cancelled) == (3, 1)
@@ -781,16 +769,12 @@ class Blocking(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-def test_a_constructor_that_blocks_another_thread_is_given_up(dispatcher: str) -> None:  # M3, M4, M7, M9
+async def test_a_constructor_that_blocks_another_thread_is_given_up(dispatcher: str) -> None:  # M3, M4, M7, M9
     released = threading.Event()
-
-    async def main() -> None:
-        config = SystemConfig(start_timeout=0.01, supervision=STOP, clock=MonotonicClock())
-        async with ActorSystem(config=config) as system:
-            ref = system.spawn(Blocking, released, dispatcher=dispatcher)
-            with pytest.raises(StartTimeout):
-                await ref.started()
-            assert isinstance((await ref.terminated()).cause, StartTimeout)
-            released.set()
-
-    asyncio.run(main())
+    config = SystemConfig(start_timeout=0.01, supervision=STOP, clock=MonotonicClock())
+    async with ActorSystem(config=config) as system:
+        ref = system.spawn(Blocking, released, dispatcher=dispatcher)
+        with pytest.raises(StartTimeout):
+            await ref.started()
+        assert isinstance((await ref.terminated()).cause, StartTimeout)
+        released.set()

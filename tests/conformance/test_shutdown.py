@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,8 +30,6 @@ from greenroom import (
 )
 from greenroom.errors import GreenroomError, NotStarted, WaitsForItself
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import until
-from tests.conformance.cast import FOREIGN
 from tests.conformance.lives import (
     Hooked,
     HookedAsync,
@@ -42,12 +40,11 @@ from tests.conformance.lives import (
     ended,
     every_hooked,
     raises,
+    report_of,
 )
+from tests.conformance.sending import FOREIGN, until
+from tests.conftest import Play
 from tests.gates import Gate, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
 
 PATIENCE = 120.0
 
@@ -111,9 +108,8 @@ async def ask_for_it_late(ctx: Context) -> str:
 
 
 @pytest.mark.parametrize("act", [ask_for_it_sync, ask_for_it_async, ask_for_it_late])
-async def test_a_handler_may_ask_for_the_shutdown(
-    system: ActorSystem, act: Callable[[Context], Any]
-) -> None:  # case 59
+async def test_a_handler_may_ask_for_the_shutdown(system: ActorSystem, act: Callable[[Context], Any]) -> None:
+    # case 59
     log: list[str] = []
     ref = system.spawn(HookedAsync, log)
     ref.tell("before")
@@ -127,9 +123,8 @@ async def test_a_handler_may_ask_for_the_shutdown(
 @pytest.mark.parametrize("hook", ["pre_start", "post_start", "pre_stop", "post_stop"])
 @pytest.mark.parametrize("act", [ask_for_it_sync, ask_for_it_async])
 @pytest.mark.config(history=True)
-async def test_a_hook_may_ask_for_the_shutdown(
-    system: ActorSystem, hook: str, act: Callable[[Context], Any]
-) -> None:  # case 59
+async def test_a_hook_may_ask_for_the_shutdown(system: ActorSystem, hook: str, act: Callable[[Context], Any]) -> None:
+    # case 59
     ref = system.spawn(HookedAsync, None, **{hook: act})
     if "stop" in hook:
         ref.stop()
@@ -333,8 +328,7 @@ async def test_time_spent_stopping_is_the_clocks(system: ActorSystem, clock: Man
     gate.set_result(None)
     await waiting
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.seconds == 2.5
+    assert report_of(system).seconds == 2.5
 
 
 @pytest.mark.parametrize("kind", [Plain, PlainAsync])
@@ -360,8 +354,7 @@ def test_what_ends_programs_ends_the_system_with_that_cause(play: Play, kind: An
     assert_ended_once(play.system, 2)
     ledger = play.system.ledger()
     assert (ledger.failed, ledger.dead_lettered) == (1, 1)
-    assert play.system.report is not None
-    assert play.system.report.cause is cause
+    assert report_of(play.system).cause is cause
 
 
 def test_a_failure_of_the_program_itself_is_not_hidden_by_the_systems(play: Play) -> None:  # M11, M14
@@ -515,8 +508,7 @@ def test_a_system_does_not_outlive_its_asyncio_loop(play: Play) -> None:  # M14,
     (system,) = systems
     assert left == ["the handler"]
     assert system.phase == "stopped"
-    assert system.report is not None
-    assert system.report.forced == ("/endless",)
+    assert report_of(system).forced == ("/endless",)
     ledger = assert_ledger_balanced(system)
     assert ledger.queued == ledger.in_hand == 0
 
@@ -532,9 +524,8 @@ class Unspeakable(Exception):
 
 @every_hooked
 @pytest.mark.parametrize("step", ["init", "pre_start", "receive"])
-async def test_an_exception_that_cannot_be_shown_strands_nobody(
-    system: ActorSystem, kind: Any, step: str
-) -> None:  # M3, M8
+async def test_an_exception_that_cannot_be_shown_strands_nobody(system: ActorSystem, kind: Any, step: str) -> None:
+    # M3, M8
     cause = Unspeakable()
     probe = TestProbe(system)
     parent = system.spawn(Hooked)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from greenroom import Actor, ActorRef, ActorSystem, ActorTerminated, Context, MailboxConfig, MailboxFull, SystemStopped
 from greenroom.ledger import Ledger
-from tests.conformance.askers import until
 from tests.conformance.lives import Plain, PlainAsync, assert_ended_once
+from tests.conformance.sending import until
+from tests.conftest import Play
 from tests.gates import loops_of, standstill, turns
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 PATIENCE = 120.0
 

@@ -27,9 +27,46 @@ from greenroom import (
 )
 from greenroom.errors import BadArgument, ConfigError, MessageDropped, NoMessage, StashFull
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import FOREIGN, Listener
-from tests.conformance.doors import DOORS, AsyncDoor, Door
+from tests.conformance.lives import suspending
+from tests.conformance.sending import FOREIGN, Listener
 from tests.gates import standstill
+
+
+class Door(Actor[Any, Any]):
+    """Puts everything aside until it is opened; answers and writes down what comes then."""
+
+    def __init__(self, heard: list[Any], capacity: int | None = None) -> None:
+        self.heard = heard
+        self.capacity = capacity
+        self.open = False
+
+    def pre_start(self) -> None:
+        if self.capacity is not None:
+            self.ctx.stash_capacity = self.capacity
+
+    def receive(self, message: Any) -> Any:
+        if message == "open":
+            self.open = True
+            return self.ctx.unstash_all()
+        if message == "close":
+            self.open = False
+            return None
+        if not self.open:
+            self.ctx.stash()
+            return "not an answer"
+        self.heard.append(message)
+        return ("answer", message)
+
+
+class AsyncDoor(Door):
+    async def receive(self, message: Any) -> Any:
+        await asyncio.sleep(0)
+        result = super().receive(message)
+        await asyncio.sleep(0)
+        return result
+
+
+DOORS = [Door, AsyncDoor]
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -206,9 +243,8 @@ async def test_the_stash_takes_no_room_and_comes_back_whether_there_is_room_or_n
 
 
 @pytest.mark.parametrize("lane", Lane, ids=str)
-async def test_what_comes_back_is_ahead_of_newer_messages_of_its_own_lane(
-    system: ActorSystem, lane: Lane
-) -> None:  # case 51
+async def test_what_comes_back_is_ahead_of_newer_messages_of_its_own_lane(system: ActorSystem, lane: Lane) -> None:
+    # case 51
     heard: list[Any] = []
     ref = system.spawn(Door, heard)
     ref.tell("older", lane=lane)
@@ -292,10 +328,9 @@ class Served(Actor[Any, Any]):
         return message
 
 
+@suspending
 class AsyncServed(Served):
-    async def receive(self, message: Any) -> Any:
-        await asyncio.sleep(0)
-        return super().receive(message)
+    pass
 
 
 @pytest.mark.parametrize("kind", [Served, AsyncServed])
@@ -434,9 +469,8 @@ async def test_what_a_key_keeps_out_of_the_mailbox_stays_in_the_stash(system: Ac
 
 @given(st.lists(st.sampled_from(["message", "open", "close"]), max_size=40), st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_whatever_is_stashed_and_unstashed_comes_once_and_in_order(
-    steps: list[str], asynchronous: bool
-) -> None:  # case 51
+def test_whatever_is_stashed_and_unstashed_comes_once_and_in_order(steps: list[str], asynchronous: bool) -> None:
+    # case 51
     heard: list[int] = []
 
     async def main() -> None:
@@ -496,9 +530,8 @@ async def test_a_full_stash_is_an_error_and_nothing_is_lost(system: ActorSystem,
     assert assert_ledger_balanced(system, ref).handled == 5
 
 
-async def test_a_full_stash_that_nobody_catches_fails_the_actor_and_loses_nothing(
-    system: ActorSystem,
-) -> None:  # case 51
+async def test_a_full_stash_that_nobody_catches_fails_the_actor_and_loses_nothing(system: ActorSystem) -> None:
+    # case 51
     ref = system.spawn(Door, [], 2)
     asks = [ref.ask(n) for n in range(4)]
     reason = await ref.terminated()
@@ -526,9 +559,8 @@ async def test_a_capacity_that_cannot_be_is_refused(system: ActorSystem, capacit
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-async def test_a_message_that_is_stashed_and_then_raises_is_in_one_column(
-    system: ActorSystem, suspends: bool
-) -> None:  # case 51, B4
+async def test_a_message_that_is_stashed_and_then_raises_is_in_one_column(system: ActorSystem, suspends: bool) -> None:
+    # case 51, B4
     async def receive(ctx: Context, message: Any) -> None:
         ctx.stash()
         if suspends:
@@ -626,9 +658,8 @@ async def test_there_must_be_a_message_to_put_aside(system: ActorSystem) -> None
     assert assert_ledger_balanced(system, ref).dead_lettered == 1
 
 
-async def test_a_priority_that_cannot_be_told_any_more_loses_nothing_put_aside(
-    system: ActorSystem,
-) -> None:  # cases 4, 51, B4
+async def test_a_priority_that_cannot_be_told_any_more_loses_nothing_put_aside(system: ActorSystem) -> None:
+    # cases 4, 51, B4
     broken = False
 
     def key(message: Any) -> int:

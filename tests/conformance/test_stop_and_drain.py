@@ -25,9 +25,8 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, GreenroomError, MessageDropped
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import until
-from tests.conformance.cast import FOREIGN
 from tests.conformance.lives import Hooked, HookedAsync, Plain, PlainAsync, ended, every_hooked, every_kind
+from tests.conformance.sending import FOREIGN, until
 from tests.gates import Gate, standstill, turns
 
 PATIENCE = 120.0
@@ -174,9 +173,8 @@ class Hearer(Actor[Any, Any]):
 
 
 @pytest.mark.parametrize("target_is", ["dead", "stopping", "full", "dropping", "redirecting too"])
-async def test_a_redirect_that_finds_no_room_loses_nothing_silently(
-    system: ActorSystem, target_is: str
-) -> None:  # J5, M10
+async def test_a_redirect_that_finds_no_room_loses_nothing_silently(system: ActorSystem, target_is: str) -> None:
+    # J5, M10
     gate = Gate()
     overflow = Overflow.DROP_NEW if target_is == "dropping" else Overflow.REJECT
     drain = Drain.REDIRECT(system.spawn(Plain)) if target_is == "redirecting too" else None
@@ -244,9 +242,8 @@ def test_a_redirect_reaches_an_actor_of_another_system() -> None:  # J5, M10: te
     assert_ledger_balanced(other)
 
 
-async def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silently(
-    system: ActorSystem,
-) -> None:  # J5, M10
+async def test_a_redirect_to_an_actor_whose_order_cannot_be_told_loses_nothing_silently(system: ActorSystem) -> None:
+    # J5, M10
     target = system.spawn(Plain, mailbox=MailboxConfig(priority=lambda message: 1 // message))
     ref = system.spawn(Plain, drain=Drain.REDIRECT(target))
     with standstill(system):
@@ -293,9 +290,8 @@ async def test_those_who_wait_for_room_are_told_when_there_will_be_none(
 
 
 @pytest.mark.parametrize("how", WAYS[:3])
-async def test_replies_put_off_fail_when_their_actor_ends(
-    system: ActorSystem, how: str
-) -> None:  # M10, J5, M8: and all are told of it
+async def test_replies_put_off_fail_when_their_actor_ends(system: ActorSystem, how: str) -> None:
+    # M10, J5, M8: and all are told of it
     replies: list[Reply] = []
     probe = TestProbe(system)
     parent = system.spawn(Plain)
@@ -425,9 +421,8 @@ async def test_an_actor_fails_with_exceptions_only(system: ActorSystem) -> None:
     assert await ref.ask("still there") == "still there"
 
 
-async def test_stop_after_queued_acts_in_order(
-    system: ActorSystem,
-) -> None:  # J5, M5: what is queued now, and nothing more
+async def test_stop_after_queued_acts_in_order(system: ActorSystem) -> None:
+    # J5, M5: what is queued now, and nothing more
     log: list[str] = []
     ref = system.spawn(Hooked, log)
     ref.tell(1)
@@ -458,9 +453,8 @@ async def test_stop_overtakes_a_stop_that_waits_its_turn(system: ActorSystem) ->
 
 
 @pytest.mark.parametrize("kind", [Plain, Hooked, HookedAsync])
-async def test_a_stop_acts_after_the_message_in_hand(
-    system: ActorSystem, kind: Any
-) -> None:  # J5, M5: and the reply is not lost
+async def test_a_stop_acts_after_the_message_in_hand(system: ActorSystem, kind: Any) -> None:
+    # J5, M5: and the reply is not lost
     ref = system.spawn(kind)
 
     def stop_itself(ctx: Context) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,11 +23,9 @@ from greenroom import (
 )
 from greenroom.errors import GreenroomError
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.lives import Hooked, HookedAsync, Plain, ended
+from tests.conformance.lives import Hooked, HookedAsync, Plain, ended, report_of
+from tests.conftest import Play
 from tests.gates import Gate
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
 
 ENDS = ["stop", "kill", "fail", "stop(after_queued=True)"]
 
@@ -117,8 +115,7 @@ async def test_a_parent_ends_after_every_descendant(
     assert log[-1] == "/top"
     await system.shutdown()
     assert_children_went_first(log)
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 trees = st.recursive(st.just([]), lambda below: st.lists(below, max_size=4), max_leaves=12)  # type: ignore[var-annotated]
@@ -226,9 +223,8 @@ def test_plain_children_are_stopped_all_at_once(play: Play) -> None:  # M5: not 
     assert play(program).report.forced == ()  # type: ignore[union-attr]
 
 
-async def test_a_parent_that_waits_for_its_children_stays_responsive(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M5
+async def test_a_parent_that_waits_for_its_children_stays_responsive(system: ActorSystem, clock: ManualClock) -> None:
+    # M5
 
     class Parent(Hooked):
         def inspect(self, *items: str) -> dict[str, Any]:
@@ -296,8 +292,7 @@ async def test_a_child_spawned_under_a_stopping_parent_is_no_orphan(
     assert len(spawned) + len(refused) == 1
     assert not any(ref.is_alive for ref in spawned)
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.forced == ()
+    assert report_of(system).forced == ()
 
 
 @pytest.mark.parametrize("kind", [Hooked, HookedAsync], ids=["sync", "async"])
@@ -329,5 +324,4 @@ async def test_one_stop_timeout_is_enough_for_a_whole_tree(system: ActorSystem, 
     await clock.advance(config.stop_timeout + 2.0)
     await ended(system, top)
     await system.shutdown()
-    assert system.report is not None
-    assert any(path.endswith("/leaf") for path in system.report.forced)
+    assert any(path.endswith("/leaf") for path in report_of(system).forced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +22,7 @@ from greenroom import (
     SystemFailed,
 )
 from greenroom.testing import TestProbe, assert_ledger_balanced
-from tests.conformance.askers import outcome
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
     AT_ONCE,
     BAD,
     AsyncPhoenix,
@@ -31,16 +30,18 @@ from tests.conformance.incarnations import (
     Book,
     Gate,
     Phoenix,
+    Plain,
+    PlainAsync,
+    assert_is_a_life,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
     slow,
-    turns,
 )
-from tests.conformance.lives import Plain, PlainAsync, assert_is_a_life, ended, raises
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
-
+from tests.conformance.sending import outcome
+from tests.conftest import Play
+from tests.gates import turns
 
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
 
@@ -143,9 +144,8 @@ async def test_a_failed_start_cannot_be_resumed_and_is_restarted(
     assert_legal(ref.history)
 
 
-async def test_a_resumed_actor_that_keeps_failing_in_its_start_trips_the_limit(
-    system: ActorSystem,
-) -> None:  # cases 27, 40, 44: decision 015
+async def test_a_resumed_actor_that_keeps_failing_in_its_start_trips_the_limit(system: ActorSystem) -> None:
+    # cases 27, 40, 44: decision 015
     book = Book(pre_start=raises(BAD))
     ref = system.spawn(Phoenix, book, supervision=Supervision(RESUME, max_restarts=2, backoff=None))
     assert (await ended(system, ref)).cause is BAD
@@ -172,9 +172,8 @@ async def test_a_strategy_may_choose_by_the_exception(system: ActorSystem, kind:
 
 @pytest.mark.parametrize("said", [raises(LookupError("in the strategy")), lambda _: "restart", lambda _: None])
 @pytest.mark.config(history=True)
-async def test_a_strategy_that_cannot_decide_strands_nobody(
-    system: ActorSystem, said: Any
-) -> None:  # cases 27, 40, 44, M3, M7
+async def test_a_strategy_that_cannot_decide_strands_nobody(system: ActorSystem, said: Any) -> None:
+    # cases 27, 40, 44, M3, M7
     refs: list[Any] = []
     parent = system.spawn(Plain, supervision=Supervision(STOP))
     ref = await parent.ask(lambda ctx: ctx.spawn(Bird, Book(), supervision=Supervision(said)))
@@ -188,9 +187,8 @@ async def test_a_strategy_that_cannot_decide_strands_nobody(
     assert not refs[1].is_alive
 
 
-def test_a_strategy_that_raises_at_the_top_ends_nothing_silently(
-    play: Play,
-) -> None:  # cases 27, 40, 44, M7: escalation to the top
+def test_a_strategy_that_raises_at_the_top_ends_nothing_silently(play: Play) -> None:
+    # cases 27, 40, 44, M7: escalation to the top
     async def program(system: ActorSystem) -> None:
         system.spawn(Bird, Book(), supervision=Supervision(raises(LookupError("in the strategy")))).tell(BAD)
         await system.stopped()
@@ -201,9 +199,8 @@ def test_a_strategy_that_raises_at_the_top_ends_nothing_silently(
     assert any("strategy" in note for note in BAD.__notes__)
 
 
-async def test_while_one_waits_for_its_backoff_its_kin_is_served(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # cases 27, 40, 44
+async def test_while_one_waits_for_its_backoff_its_kin_is_served(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 27, 40, 44
     parent = system.spawn(Plain)
     one, two = (system.spawn(Bird, Book(), parent=parent, supervision=slow(9.0)) for _ in range(2))
     one.tell(BAD)
@@ -216,9 +213,8 @@ async def test_while_one_waits_for_its_backoff_its_kin_is_served(
 
 
 @pytest.mark.config(supervision=Supervision(STOP))
-async def test_children_take_their_parents_supervision_unless_they_have_their_own(
-    system: ActorSystem,
-) -> None:  # cases 27, 40, 44, M4, M7
+async def test_children_take_their_parents_supervision_unless_they_have_their_own(system: ActorSystem) -> None:
+    # cases 27, 40, 44, M4, M7
     parent = system.spawn(Plain, supervision=Supervision(RESUME))
     heir = await parent.ask(lambda ctx: ctx.spawn(Plain))
     grandchild = await heir.ask(lambda ctx: ctx.spawn(Bird, Book()))
@@ -233,9 +229,8 @@ async def test_children_take_their_parents_supervision_unless_they_have_their_ow
     assert [ref.is_alive for ref in (heir, grandchild, below, own, behaves)] == [True, True, False, False, True]
 
 
-async def test_a_childs_message_is_handled_before_the_notice_of_its_death(
-    system: ActorSystem,
-) -> None:  # cases 6, 27, 40, 44
+async def test_a_childs_message_is_handled_before_the_notice_of_its_death(system: ActorSystem) -> None:
+    # cases 6, 27, 40, 44
     heard: list[Any] = []
 
     class Parent(Plain):
@@ -263,9 +258,8 @@ async def test_a_childs_message_is_handled_before_the_notice_of_its_death(
 
 
 @pytest.mark.config(history=True)
-async def test_a_stop_of_the_parent_while_a_child_decides_takes_both(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # cases 27, 40, 44, M5, M7
+async def test_a_stop_of_the_parent_while_a_child_decides_takes_both(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 27, 40, 44, M5, M7
     probe = TestProbe(system)
     parent = system.spawn(Plain)
     gate = Gate()
@@ -316,9 +310,8 @@ async def test_the_window_slides_and_includes_both_its_ends(
     assert ref.is_alive is survives
 
 
-async def test_a_limit_of_nothing_trips_at_the_first_failure(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 31
+async def test_a_limit_of_nothing_trips_at_the_first_failure(system: ActorSystem, clock: ManualClock) -> None:
+    # case 31
     book = Book()
     ref = system.spawn(Phoenix, book, supervision=Supervision(max_restarts=0))
     await clock.advance(100.0)
@@ -438,9 +431,8 @@ async def test_the_backoff_begins_anew_after_a_quiet_window(
     assert book.lives == 4
 
 
-async def test_a_quiet_window_is_as_long_as_the_last_delay(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # M7: max(within, last delay)
+async def test_a_quiet_window_is_as_long_as_the_last_delay(system: ActorSystem, clock: ManualClock) -> None:
+    # M7: max(within, last delay)
     book = Book()
     supervision = Supervision(max_restarts=None, within=1.0, backoff=Backoff(min=4.0, max=64.0))
     ref = system.spawn(Bird, book, supervision=supervision)

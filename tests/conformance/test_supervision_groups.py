@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,25 +11,29 @@ from hypothesis import strategies as st
 
 from greenroom import ActorSystem, Backoff, Directive, ManualClock, OnRestart, Scope, State, Supervision
 from greenroom.testing import TestProbe
-from tests.conformance.incarnations import (
+from tests.conformance.lives import (
+    ALL,
+    ALONE,
+    BAD,
+    REST,
     AsyncPhoenix,
     Bird,
     Book,
     Gate,
     Phoenix,
     Ref,
+    Troupe,
+    assert_is_a_life,
     assert_legal,
+    ended,
     every_phoenix,
+    raises,
+    settled,
     slow,
     soon,
-    turns,
 )
-from tests.conformance.lives import assert_is_a_life, ended, raises
-from tests.conformance.troupe import ALL, ALONE, BAD, REST, Troupe, settled
 from tests.conftest import Play
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.gates import turns
 
 
 @every_phoenix
@@ -84,9 +88,8 @@ async def test_who_is_restarted_and_in_which_order(
 
 @pytest.mark.at_home
 @pytest.mark.fifo
-async def test_they_leave_in_reverse_and_start_in_order(
-    system: ActorSystem,
-) -> None:  # cases 33 and 43, case 34, decision 015
+async def test_they_leave_in_reverse_and_start_in_order(system: ActorSystem) -> None:
+    # cases 33 and 43, case 34, decision 015
     troupe = Troupe(system, Phoenix, *[ALL] * 4)
     refs = await troupe.begin()
     refs[3].tell(BAD)  # the youngest: nobody has to be behind it
@@ -100,9 +103,8 @@ async def test_they_leave_in_reverse_and_start_in_order(
 @pytest.mark.parametrize("kind", [Phoenix, pytest.param(AsyncPhoenix, marks=pytest.mark.fifo)], ids=["sync", "async"])
 @pytest.mark.parametrize("failing", [(0, 1), (1, 0), (0, 2), (2, 1, 0), (0, 1, 2)])
 @pytest.mark.config(history=True, max_tick_time=10.0)
-async def test_two_that_fail_in_one_tick_restart_everybody_once(
-    system: ActorSystem, kind: Any, failing: Any
-) -> None:  # cases 33, 34, 43
+async def test_two_that_fail_in_one_tick_restart_everybody_once(system: ActorSystem, kind: Any, failing: Any) -> None:
+    # cases 33, 34, 43
     troupe = Troupe(system, kind, ALL, ALL, ALL)
     refs = await troupe.begin()
     for number in failing:
@@ -131,9 +133,8 @@ async def test_however_failures_meet_everybody_is_restarted_once_for_each_at_mos
 
 @pytest.mark.parametrize("failing", [(1, 2), (2, 1), (0, 2)])
 @pytest.mark.config(history=True, max_tick_time=10.0)
-async def test_two_groups_that_overlap_are_one(
-    play: Play, system: ActorSystem, failing: tuple[int, int]
-) -> None:  # cases 33, 34, 43
+async def test_two_groups_that_overlap_are_one(play: Play, system: ActorSystem, failing: tuple[int, int]) -> None:
+    # cases 33, 34, 43
     troupe = Troupe(system, Phoenix, REST, REST, REST)
     refs = await troupe.begin()
     for number in failing:
@@ -150,9 +151,8 @@ async def test_two_groups_that_overlap_are_one(
     troupe.assert_legal()
 
 
-async def test_the_group_is_every_sibling_whatever_its_own_supervision_says(
-    system: ActorSystem,
-) -> None:  # cases 33, 34, 43: decision 015
+async def test_the_group_is_every_sibling_whatever_its_own_supervision_says(system: ActorSystem) -> None:
+    # cases 33, 34, 43: decision 015
     troupe = Troupe(system, Phoenix, Supervision(Directive.STOP), ALL, Supervision(Directive.RESUME), ALONE)
     refs = await troupe.begin()
     cousin_book = Book()
@@ -165,9 +165,8 @@ async def test_the_group_is_every_sibling_whatever_its_own_supervision_says(
     assert troupe.parent.state is State.RUNNING
 
 
-async def test_the_restart_counts_for_the_one_that_failed_and_not_for_its_siblings(
-    system: ActorSystem,
-) -> None:  # cases 33, 34, 43: decision 015
+async def test_the_restart_counts_for_the_one_that_failed_and_not_for_its_siblings(system: ActorSystem) -> None:
+    # cases 33, 34, 43: decision 015
     limited = Supervision(scope=Scope.ONE_FOR_ALL, max_restarts=2, within=100.0, backoff=None)
     troupe = Troupe(system, Phoenix, limited, limited)
     refs = await troupe.begin()
@@ -181,9 +180,8 @@ async def test_the_restart_counts_for_the_one_that_failed_and_not_for_its_siblin
     assert troupe.lives == [5, 5]
 
 
-async def test_siblings_are_restarted_with_the_cause_of_the_one_that_failed(
-    system: ActorSystem,
-) -> None:  # cases 33, 34, 43, M6
+async def test_siblings_are_restarted_with_the_cause_of_the_one_that_failed(system: ActorSystem) -> None:
+    # cases 33, 34, 43, M6
     troupe = Troupe(system, Phoenix, ALL, ALL)
     refs = await troupe.begin()
     refs[0].tell(BAD)
@@ -210,9 +208,8 @@ async def test_each_keeps_or_clears_its_own_queue(system: ActorSystem) -> None: 
     assert [letter.message for letter in system.dead_letters.recent()] == ["queued"]
 
 
-async def test_those_that_are_ending_or_born_meanwhile_take_no_part(
-    system: ActorSystem,
-) -> None:  # cases 33, 34, 43: decision 015
+async def test_those_that_are_ending_or_born_meanwhile_take_no_part(system: ActorSystem) -> None:
+    # cases 33, 34, 43: decision 015
     troupe = Troupe(system, AsyncPhoenix, ALL, ALL)
     refs = await troupe.begin()
     gate = Gate()
@@ -417,9 +414,8 @@ async def test_a_sibling_that_is_being_started_alone_leaves_with_the_group_and_w
 
 @pytest.mark.parametrize("hook", ["init", "pre_start", "post_restart", "post_start"])
 @every_phoenix
-def test_a_sibling_that_fails_in_its_start_is_restarted_with_the_group(
-    play: Play, kind: Any, hook: str
-) -> None:  # case 43, M3
+def test_a_sibling_that_fails_in_its_start_is_restarted_with_the_group(play: Play, kind: Any, hook: str) -> None:
+    # case 43, M3
     # case 32's neighbour: counted, retried
     for failing in range(3):
 
@@ -523,9 +519,8 @@ async def test_a_sibling_that_waits_for_its_own_backoff_waits_with_the_group(
     troupe.assert_legal()
 
 
-def test_a_second_failure_during_the_backoff_of_the_group_is_not_possible_but_a_stop_is(
-    play: Play,
-) -> None:  # case 43, M3
+def test_a_second_failure_during_the_backoff_of_the_group_is_not_possible_but_a_stop_is(play: Play) -> None:
+    # case 43, M3
     # decision 015: a stop ends a waiting restart
     acts: list[Callable[[Ref], Any]] = [lambda ref: ref.stop(), lambda ref: ref.kill()]
     for act in acts:
@@ -552,9 +547,8 @@ def test_a_second_failure_during_the_backoff_of_the_group_is_not_possible_but_a_
 
 @pytest.mark.parametrize("who", [0, 1, 2])
 @pytest.mark.config(history=True)
-async def test_a_stop_of_a_sibling_that_leaves_slowly_does_not_hold_up_the_group(
-    system: ActorSystem, who: int
-) -> None:  # case 43, M3, M5, M7
+async def test_a_stop_of_a_sibling_that_leaves_slowly_does_not_hold_up_the_group(system: ActorSystem, who: int) -> None:
+    # case 43, M3, M5, M7
     troupe = Troupe(system, AsyncPhoenix, ALL, ALL, ALL)
     refs = await troupe.begin()
     gate = Gate()
@@ -615,9 +609,8 @@ async def test_a_restart_of_a_sibling_during_the_backoff_of_the_group_strands_no
 
 @pytest.mark.parametrize("how", ["parent", "restart", "shutdown"])
 @pytest.mark.config(history=True)
-async def test_the_end_of_their_parent_ends_a_group_restart(
-    system: ActorSystem, clock: ManualClock, how: str
-) -> None:  # case 43, M3, decision 015, case 59
+async def test_the_end_of_their_parent_ends_a_group_restart(system: ActorSystem, clock: ManualClock, how: str) -> None:
+    # case 43, M3, decision 015, case 59
     troupe = Troupe(system, Phoenix, *[slow(2.0, scope=Scope.ONE_FOR_ALL)] * 3)
     refs = await troupe.begin()
     refs[0].tell(BAD)

@@ -30,15 +30,62 @@ from greenroom import (
 )
 from greenroom.errors import InvalidDelay, NoMessage, TooManyTimers, WrongThread
 from greenroom.testing import assert_ledger_balanced
-from tests.conformance.cast import FOREIGN, Listener, run_threads
-from tests.conformance.timekeepers import TIMED, Tick, Timed, Waiting, after, cancel, every
+from tests.conformance.lives import suspending
+from tests.conformance.sending import FOREIGN, Listener, run_threads
 from tests.gates import Event
+
+Tick = tuple[float, Any]
+
+
+class Timed(Actor[Any, Any]):
+    """Does what it is sent, if that is a function of its context; writes down anything else, and the time."""
+
+    def __init__(self, ticks: list[Tick], pause: Callable[[], Any] | None = None) -> None:
+        self.ticks = ticks
+        self.pause = pause
+
+    def receive(self, message: Any) -> Any:
+        if callable(message):
+            return message(self.ctx)
+        self.ticks.append((self.ctx.now(), message))
+        if self.pause is not None:
+            self.pause()
+        return None
+
+
+@suspending
+class AsyncTimed(Timed):
+    pass
+
+
+TIMED = [Timed, AsyncTimed]
+
+
+def after(delay: float, message: Any) -> Callable[[Context], Timer]:
+    return lambda ctx: ctx.send_after(delay, ctx.self, message)
+
+
+def every(interval: float, message: Any, fixed_rate: bool = False) -> Callable[[Context], Timer]:
+    return lambda ctx: ctx.send_every(interval, ctx.self, message, fixed_rate=fixed_rate)
+
+
+def cancel(timer: Timer) -> Callable[[Context], bool]:
+    return lambda ctx: timer.cancel()
+
+
+class Waiting(Timed):
+    """At `("hold", gate, act)`, lets everything queue until the gate opens; then does `act(ctx)`."""
+
+    async def receive(self, message: Any) -> Any:
+        if isinstance(message, tuple) and message[0] == "hold":
+            await message[1].wait()
+            return message[2](self.ctx)
+        return super().receive(message)
 
 
 @pytest.mark.parametrize("timed", TIMED)
-async def test_a_tick_comes_at_its_time_and_once(
-    system: ActorSystem, clock: ManualClock, timed: type[Timed]
-) -> None:  # J11
+async def test_a_tick_comes_at_its_time_and_once(system: ActorSystem, clock: ManualClock, timed: type[Timed]) -> None:
+    # J11
     ticks: list[Tick] = []
     ref = system.spawn(timed, ticks)
     timer: Timer = await ref.ask(after(2.0, "tick"))
@@ -146,9 +193,8 @@ async def test_fixed_rate_skips_and_counts_what_a_slow_handler_misses(
     await ref.ask(cancel(timer))
 
 
-async def test_a_suspended_handler_holds_its_periodic_timer_up(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 50
+async def test_a_suspended_handler_holds_its_periodic_timer_up(system: ActorSystem, clock: ManualClock) -> None:
+    # case 50
     began: list[float] = []
 
     class Slow(Timed):
@@ -318,9 +364,8 @@ async def test_a_key_may_tick_after_a_delay_and_then_periodically(
     ref.stop()
 
 
-async def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # J9, J11
+async def test_a_key_that_cannot_be_started_leaves_the_old_timer_alone(system: ActorSystem, clock: ManualClock) -> None:
+    # J9, J11
     ticks: list[Tick] = []
 
     def fumble(ctx: Context) -> None:
@@ -510,9 +555,8 @@ async def test_a_timeout_is_no_message_to_reply_to(system: ActorSystem, clock: M
     assert raised == ["no_message"] * 3
 
 
-async def test_the_timeout_reaches_what_the_actor_has_become(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # J11, M13
+async def test_the_timeout_reaches_what_the_actor_has_become(system: ActorSystem, clock: ManualClock) -> None:
+    # J11, M13
     heard: list[Any] = []
     ref = system.spawn(Listener, [])
     await ref.started()
@@ -579,9 +623,8 @@ async def test_a_timer_cancelled_in_the_handler_of_its_own_tick_ticks_no_more(
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "fail"])
-async def test_the_timers_of_an_actor_end_with_it(
-    system: ActorSystem, clock: ManualClock, end: str
-) -> None:  # J11, case 49
+async def test_the_timers_of_an_actor_end_with_it(system: ActorSystem, clock: ManualClock, end: str) -> None:
+    # J11, case 49
     heard: list[Any] = []
     target = system.spawn(Listener, heard)
     await target.started()  # on a thread of its own, it has a deadline for that
@@ -605,9 +648,8 @@ async def test_the_timers_of_an_actor_end_with_it(
 
 
 @pytest.mark.parametrize("hook", ["pre_stop", "post_stop"])
-async def test_timers_started_on_the_way_out_are_freed_too(
-    system: ActorSystem, clock: ManualClock, hook: str
-) -> None:  # J11
+async def test_timers_started_on_the_way_out_are_freed_too(system: ActorSystem, clock: ManualClock, hook: str) -> None:
+    # J11
     heard: list[Any] = []
     timers: list[Timer] = []
     target = system.spawn(Listener, heard)

@@ -30,8 +30,8 @@ from greenroom import (
 )
 from greenroom.errors import WrongLoop
 from greenroom.testing import TestProbe
-from tests.conformance.askers import until
-from tests.conformance.watchers import BAD, Doer, Plain, Ref, Watcher, end
+from tests.conformance.relations import BAD, Doer, Panic, Plain, Ref, Watcher, end
+from tests.conformance.sending import until
 from tests.gates import Event
 
 Act = Callable[[Context], Any]
@@ -99,9 +99,8 @@ async def test_a_dead_actor_can_be_watched_from_every_hook(system: ActorSystem) 
 
 @pytest.mark.parametrize("already_dead", [False, True])
 @WATCHERS
-async def test_watching_twice_is_told_once(
-    system: ActorSystem, kind: type[Watcher], already_dead: bool
-) -> None:  # case 14
+async def test_watching_twice_is_told_once(system: ActorSystem, kind: type[Watcher], already_dead: bool) -> None:
+    # case 14
     log: list[Any] = []
     target = await end(system.spawn(Plain)) if already_dead else system.spawn(Plain)
     watcher = system.spawn(kind, log)
@@ -124,9 +123,8 @@ async def test_watching_anew_after_being_told_is_told_again(system: ActorSystem)
 
 @pytest.mark.parametrize("message", [None, "gone"])
 @pytest.mark.parametrize("again", [False, True])
-async def test_unwatch_takes_back_a_notice_that_is_queued(
-    system: ActorSystem, message: Any, again: bool
-) -> None:  # case 16
+async def test_unwatch_takes_back_a_notice_that_is_queued(system: ActorSystem, message: Any, again: bool) -> None:
+    # case 16
     log: list[Any] = []
     gate = Event()
     gate.set()
@@ -188,10 +186,6 @@ async def test_only_refs_can_be_watched(system: ActorSystem) -> None:
         await watcher.ask(lambda ctx: ctx.watch("somebody"))
 
 
-class Panic(BaseException):
-    pass
-
-
 PANIC = Panic("worse")
 
 
@@ -247,9 +241,8 @@ async def test_the_notice_says_how_the_actor_ended(system: ActorSystem, how: str
 
 
 @WATCHERS
-async def test_what_the_dying_actor_said_comes_before_the_notice(
-    system: ActorSystem, kind: type[Watcher]
-) -> None:  # case 6
+async def test_what_the_dying_actor_said_comes_before_the_notice(system: ActorSystem, kind: type[Watcher]) -> None:
+    # case 6
     log: list[Any] = []
     watcher = system.spawn(kind, log)
 
@@ -383,9 +376,8 @@ class Sorter(Actor[Any, Any]):
 
 @pytest.mark.parametrize("message", ["gone", "", 0, ()])
 @pytest.mark.parametrize("already_dead", [False, True])
-async def test_the_message_of_a_watch_comes_to_receive(
-    system: ActorSystem, message: Any, already_dead: bool
-) -> None:  # M8
+async def test_the_message_of_a_watch_comes_to_receive(system: ActorSystem, message: Any, already_dead: bool) -> None:
+    # M8
     log: list[Any] = []
     target = await end(system.spawn(Plain)) if already_dead else system.spawn(Plain)
     watcher = system.spawn(Sorter, log, target, message)
@@ -492,9 +484,8 @@ class RaisingSignal(Watcher):
 
 
 @pytest.mark.parametrize("kind", [Raising, AsyncRaising, RaisingSignal])
-async def test_a_raising_hook_fails_its_actor_and_its_watchers_are_told(
-    system: ActorSystem, kind: type[Doer]
-) -> None:  # M3, case 58
+async def test_a_raising_hook_fails_its_actor_and_its_watchers_are_told(system: ActorSystem, kind: type[Doer]) -> None:
+    # M3, case 58
     log: list[Any] = []
     target, watcher, second = system.spawn(Plain), system.spawn(kind), system.spawn(Watcher, log)
     await watcher.ask(lambda ctx: ctx.watch(target))
@@ -708,9 +699,8 @@ WITHOUT_HOOK: dict[str, Any] = {
 
 @pytest.mark.parametrize("cause", [None, BAD])
 @pytest.mark.parametrize("kind", WITHOUT_HOOK)
-async def test_an_unhandled_notice_is_a_death_pact(
-    system: ActorSystem, kind: str, cause: BaseException | None
-) -> None:  # M8
+async def test_an_unhandled_notice_is_a_death_pact(system: ActorSystem, kind: str, cause: BaseException | None) -> None:
+    # M8
     target, watcher = system.spawn(Plain), system.spawn(WITHOUT_HOOK[kind])
     await watcher.ask(lambda ctx: ctx.watch(target))
     await end(target, cause)

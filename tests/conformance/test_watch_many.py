@@ -12,7 +12,8 @@ import pytest
 
 from greenroom import Actor, ActorSystem, Context, Down, Exit, Lane, Supervision
 from greenroom.actor.relations import BATCH
-from tests.conformance.watchers import BAD, Plain, Ref
+from tests.conformance.lives import report_of
+from tests.conformance.relations import BAD, Plain, Ref
 from tests.gates import Event
 
 # Thousands of actors, each with something to do elsewhere: that takes a while, and shows nothing about them.
@@ -155,8 +156,7 @@ async def test_a_system_may_end_while_very_many_are_being_told(system: ActorSyst
     stage.target.kill()
     await stage.target.terminated()
     await system.shutdown()
-    assert system.report is not None
-    assert system.report.terminated == 5_001
+    assert report_of(system).terminated == 5_001
     assert max(stages[0].told.values(), default=1) == 1
 
 
@@ -271,9 +271,8 @@ async def test_those_that_give_up_some_monitors_while_the_telling_is_under_way_h
     assert len(heard) < count
 
 
-async def test_a_message_given_anew_while_the_telling_is_under_way_is_the_one_that_comes(
-    system: ActorSystem,
-) -> None:  # M8
+async def test_a_message_given_anew_while_the_telling_is_under_way_is_the_one_that_comes(system: ActorSystem) -> None:
+    # M8
     class Named(Actor[Any, Any]):
         def __init__(self, number: int) -> None:
             self.number = number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,10 +28,9 @@ from greenroom import (
 )
 from greenroom.errors import ConfigError, NoSuchChild, TooManyActors, TooManyChildren, Unhandled
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, both, by_name, end, nothing_left
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.conformance.lives import actor_at
+from tests.conftest import Play
+from tests.supervision.children import END, AsyncWorker, Boom, Stage, Worker, both, by_name, end, nothing_left
 
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
 
@@ -161,9 +160,8 @@ async def test_what_a_dynamic_supervisor_cannot_do_is_unhandled(system: ActorSys
 
 
 @both
-async def test_a_start_that_fails_is_raised_at_the_asker_and_forgotten(
-    system: ActorSystem, kind: type[Worker]
-) -> None:  # J10
+async def test_a_start_that_fails_is_raised_at_the_asker_and_forgotten(system: ActorSystem, kind: type[Worker]) -> None:
+    # J10
     stage = Stage(kind)
     supervisor = await direct(system, stage, intensity=0, max_children=1)
     cause = Boom()
@@ -226,9 +224,8 @@ async def test_settings_that_make_no_sense_are_refused(system: ActorSystem) -> N
 
 
 @pytest.mark.parametrize("how", ["failed", "kill", "stop"])
-async def test_the_limit_is_that_of_all_children_together(
-    system: ActorSystem, clock: ManualClock, how: str
-) -> None:  # case 30, 37
+async def test_the_limit_is_that_of_all_children_together(system: ActorSystem, clock: ManualClock, how: str) -> None:
+    # case 30, 37
     stage = Stage()
     supervisor = await direct(system, stage, intensity=2, period=5.0)
     refs = [await supervisor.ask(StartChild(name)) for name in "abcd"]
@@ -299,9 +296,8 @@ async def test_thousands_of_children_come_and_go(play: Play, system: ActorSystem
 
 
 @pytest.mark.config(stop_timeout=1.0)
-async def test_dynamic_children_end_in_reverse_each_in_its_own_time(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # "stop order"
+async def test_dynamic_children_end_in_reverse_each_in_its_own_time(system: ActorSystem, clock: ManualClock) -> None:
+    # "stop order"
     stage = Stage(AsyncWorker)
     supervisor = await direct(system, stage, shutdown=3.0)
     for name in "abc":
@@ -323,8 +319,7 @@ async def test_a_dynamic_supervisor_under_a_supervisor_starts_afresh(system: Act
     crowd = ChildSpec("crowd", DynamicSupervisor, (spec,), shutdown=Shutdown.INFINITY)
     top: ActorRef[Any, Any] = system.spawn(Supervisor, Supervisor.spec([crowd]), name="top")
     await top.started()
-    supervisor = system.actor("/top/crowd")
-    assert supervisor is not None
+    supervisor = actor_at(system, "/top/crowd")
     await supervisor.ask(StartChild("a"))
     (await supervisor.ask(StartChild("b"))).tell(Boom())
     await system.settle()

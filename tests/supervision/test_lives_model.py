@@ -14,10 +14,21 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from greenroom import SystemConfig
 from greenroom.testing.machine import ActorMachine
-from tests.conformance.incarnations import assert_legal
-from tests.supervision.lifecast import World
-from tests.supervision.lifemodel import STOP_TIMEOUT, WITHIN
-from tests.supervision.lifeplans import Act, Op, Plan, acts, bonds, names, orders, plans, who
+from tests.conformance.lives import assert_legal
+from tests.supervision.lifemodel import (
+    STOP_TIMEOUT,
+    WITHIN,
+    Act,
+    Op,
+    Plan,
+    World,
+    acts,
+    bonds,
+    names,
+    orders,
+    plans,
+    who,
+)
 
 TO_REST = -1
 FOR_LONG = -2

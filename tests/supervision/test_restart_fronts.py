@@ -36,7 +36,7 @@ from greenroom.errors import PodRestartLimit
 from greenroom.pods import KubeletConfig, Pod, RestartPolicy, TroupeFailed
 from greenroom.testing import Simulation
 from tests.pods.troupes import troupe_class
-from tests.supervision.staff import Boom, Stage, Worker
+from tests.supervision.children import Boom, Stage, Worker
 
 ONE, REST, ALL = Scope.ONE_FOR_ONE, Scope.REST_FOR_ONE, Scope.ONE_FOR_ALL
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY

@@ -1,29 +1,53 @@
-"""Children that are restarted together: who, in which order, and how often (J10; cases 33, 34, 43)."""
+"""A `Supervisor` and siblings that are restarted together, or wait for one another (J10)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from inspect import isawaitable
+from itertools import product
+from typing import Any
 
 import pytest
 
 from greenroom import (
     ActorRef,
     ActorSystem,
+    ActorTerminated,
     Backoff,
     Behaviors,
+    ChildSpec,
+    CountChildren,
+    DeleteChild,
+    DynamicSupervisor,
+    ExitKind,
     ManualClock,
     Restart,
     RestartChild,
     Scope,
+    StartChild,
     State,
     StopChild,
+    Supervisor,
+    WhichChildren,
 )
-from greenroom.errors import ChildRestarting
+from greenroom.errors import ChildRestarting, ChildRunning, GreenroomError, NoSuchChild, Unhandled
 from greenroom.testing import TestProbe
-from tests.supervision.staff import END, AsyncWorker, Boom, Stage, Worker, both, by_name, end, nothing_left, supervise
-
-if TYPE_CHECKING:
-    from tests.conftest import Play
+from tests.conformance.lives import AT_ONCE, ended, soon
+from tests.conformance.lives import Gate as Hold
+from tests.conftest import Play
+from tests.supervision.children import (
+    END,
+    AsyncWorker,
+    Boom,
+    Stage,
+    Worker,
+    both,
+    by_name,
+    child_of,
+    end,
+    nothing_left,
+    supervise,
+)
 
 ALL, REST, ONE = Scope.ONE_FOR_ALL, Scope.REST_FOR_ONE, Scope.ONE_FOR_ONE
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY
@@ -51,7 +75,7 @@ async def refs_of(supervisor: ActorRef[Any, Any]) -> dict[str, ActorRef[Any, Any
 )
 def test_siblings_stop_in_reverse_and_start_in_order(
     play: Play, scope: Scope, failing: str, order: str, how: str, kind: type[Worker]
-) -> None:  # cases 33, 34
+) -> None:  # cases 33, 34, 43
     stage = Stage(kind)
     clock = ManualClock(7.0)
 
@@ -80,7 +104,7 @@ def test_siblings_stop_in_reverse_and_start_in_order(
 @pytest.mark.parametrize("how", [pytest.param("failed", marks=pytest.mark.fifo), "fail"])
 async def test_one_for_all_restarts_every_sibling_once_though_two_fail_at_one_tick(
     system: ActorSystem, clock: ManualClock, kind: type[Worker], together: str, backoff: Backoff | None, how: str
-) -> None:  # case 43
+) -> None:  # cases 33, 34, 43
     stage = Stage(kind)
     supervisor = await supervise(system, stage.children("abc"), ALL, intensity=1, backoff=backoff)
     refs = await refs_of(supervisor)
@@ -98,9 +122,8 @@ async def test_one_for_all_restarts_every_sibling_once_though_two_fail_at_one_ti
     assert supervisor.state is State.RUNNING  # exits in a group restart are not counted
 
 
-async def test_the_children_of_a_group_keep_their_queues_and_their_watchers_in_the_dark(
-    system: ActorSystem,
-) -> None:  # case 17, 34
+async def test_the_children_of_a_group_keep_their_queues_and_their_watchers_in_the_dark(system: ActorSystem) -> None:
+    # cases 17, 33, 34, 43
     stage = Stage()
     probe = TestProbe(system)
     supervisor = await supervise(system, stage.children("abc"), ALL)
@@ -116,9 +139,8 @@ async def test_the_children_of_a_group_keep_their_queues_and_their_watchers_in_t
     await probe.expect_no()
 
 
-async def test_a_temporary_child_is_ended_and_forgotten_in_a_group_restart(
-    system: ActorSystem,
-) -> None:  # decision 016, case 35
+async def test_a_temporary_child_is_ended_and_forgotten_in_a_group_restart(system: ActorSystem) -> None:
+    # cases 33, 34, 43, decision 016, case 35
     stage = Stage()
     probe = TestProbe(system)
     children = [stage.child("a"), stage.child("t", restart=TEMPORARY), stage.child("c")]
@@ -133,7 +155,7 @@ async def test_a_temporary_child_is_ended_and_forgotten_in_a_group_restart(
     await probe.expect_terminated(refs["t"])
 
 
-async def test_a_failing_temporary_child_restarts_nobody(system: ActorSystem) -> None:  # case 35
+async def test_a_failing_temporary_child_restarts_nobody(system: ActorSystem) -> None:  # cases 33, 34, 35, 43
     stage = Stage()
     children = [stage.child("a"), stage.child("t", restart=TEMPORARY), stage.child("c")]
     supervisor = await supervise(system, children, ALL, intensity=0)
@@ -149,7 +171,7 @@ async def test_a_failing_temporary_child_restarts_nobody(system: ActorSystem) ->
 @pytest.mark.parametrize("scope", [ALL, REST])
 async def test_a_child_that_has_finished_is_started_again_with_its_group(
     system: ActorSystem, scope: Scope, kind: type[Worker]
-) -> None:  # decision 016, as changed: as in OTP
+) -> None:  # cases 33, 34, 43: decision 016, as changed: as in OTP
     stage = Stage(kind)
     children = [stage.child("a"), stage.child("t", restart=TRANSIENT), stage.child("c")]
     supervisor = await supervise(system, children, scope)
@@ -173,7 +195,7 @@ async def test_a_child_that_has_finished_is_started_again_with_its_group(
 @pytest.mark.parametrize("scope", [ALL, REST])
 async def test_a_finished_child_that_cannot_be_started_with_its_group_is_tried_again(
     system: ActorSystem, scope: Scope
-) -> None:  # decision 016: a start that fails does count
+) -> None:  # cases 33, 34, 43: decision 016: a start that fails does count
     stage = Stage()
     children = [stage.child("a"), stage.child("t", restart=TRANSIENT), stage.child("c")]
     supervisor = await supervise(system, children, scope)
@@ -189,9 +211,8 @@ async def test_a_finished_child_that_cannot_be_started_with_its_group_is_tried_a
     assert stage.log.count("+t") == 1
 
 
-async def test_a_child_that_was_stopped_by_request_stays_down_in_a_group_restart(
-    system: ActorSystem,
-) -> None:  # decision 016
+async def test_a_child_that_was_stopped_by_request_stays_down_in_a_group_restart(system: ActorSystem) -> None:
+    # cases 33, 34, 43: decision 016
     stage = Stage()
     supervisor = await supervise(system, stage.children("abc"), ALL)
     refs = await refs_of(supervisor)
@@ -209,9 +230,8 @@ async def test_a_child_that_was_stopped_by_request_stays_down_in_a_group_restart
 
 
 @pytest.mark.parametrize("restart", [PERMANENT, TRANSIENT])
-async def test_when_a_start_in_a_group_fails_the_group_is_tried_again(
-    system: ActorSystem, restart: Restart
-) -> None:  # case 32, 34
+async def test_when_a_start_in_a_group_fails_the_group_is_tried_again(system: ActorSystem, restart: Restart) -> None:
+    # cases 32, 33, 34, 43
     stage = Stage()
     supervisor = await supervise(system, stage.children("abc", restart=restart), ALL, intensity=2)
     refs = await refs_of(supervisor)
@@ -229,7 +249,8 @@ async def test_when_a_start_in_a_group_fails_the_group_is_tried_again(
     assert str((await supervisor.terminated()).cause) == "one too many"
 
 
-async def test_when_a_start_in_rest_for_one_fails_those_before_it_stay(system: ActorSystem) -> None:  # case 32, 33
+async def test_when_a_start_in_rest_for_one_fails_those_before_it_stay(system: ActorSystem) -> None:
+    # cases 32, 33, 34, 43
     stage = Stage()
     supervisor = await supervise(system, stage.children("abcd"), REST)
     refs = await refs_of(supervisor)
@@ -243,9 +264,8 @@ async def test_when_a_start_in_rest_for_one_fails_those_before_it_stay(system: A
     )
 
 
-async def test_a_group_waits_for_the_backoff_together(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # decision 016, case 44
+async def test_a_group_waits_for_the_backoff_together(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 33, 34, 43, decision 016, case 44
     stage = Stage()
     children = [stage.child("a"), stage.child("b", backoff=Backoff(min=2.0, max=9.0)), stage.child("c")]
     supervisor = await supervise(system, children, REST)
@@ -270,9 +290,8 @@ async def test_a_group_waits_for_the_backoff_together(
     assert system.snapshot().timers == 0
 
 
-async def test_a_sibling_that_fails_while_its_group_waits_joins_it(
-    system: ActorSystem, clock: ManualClock
-) -> None:  # case 43, 44
+async def test_a_sibling_that_fails_while_its_group_waits_joins_it(system: ActorSystem, clock: ManualClock) -> None:
+    # cases 33, 34, 43, 44
     stage = Stage()
     supervisor = await supervise(system, stage.children("abc"), REST, backoff=Backoff(min=1.0, max=9.0))
     refs = await refs_of(supervisor)
@@ -291,7 +310,7 @@ async def test_a_sibling_that_fails_while_its_group_waits_joins_it(
 
 async def test_stopping_one_that_waits_with_its_group_leaves_the_others_waiting(
     system: ActorSystem, clock: ManualClock
-) -> None:  # requests, decision 016
+) -> None:  # cases 33, 34, 43: requests, decision 016
     stage = Stage()
     supervisor = await supervise(system, stage.children("abc"), ALL, backoff=Backoff(min=1.0))
     refs = await refs_of(supervisor)
@@ -311,9 +330,8 @@ async def test_stopping_one_that_waits_with_its_group_leaves_the_others_waiting(
     nothing_left(system, supervisor, *(await refs_of(supervisor)).values())
 
 
-async def test_a_sibling_that_ends_by_itself_while_its_group_stops_is_not_lost(
-    system: ActorSystem,
-) -> None:  # decision 016
+async def test_a_sibling_that_ends_by_itself_while_its_group_stops_is_not_lost(system: ActorSystem) -> None:
+    # cases 33, 34, 43: decision 016
     stage = Stage(AsyncWorker)
     supervisor = await supervise(system, stage.children("abc"), ALL, intensity=1)
     refs = await refs_of(supervisor)
@@ -330,3 +348,519 @@ async def test_a_sibling_that_ends_by_itself_while_its_group_stops_is_not_lost(
     assert log[3:] == ["+a", "+b", "+c"]
     refs["a"].tell(Behaviors.same)
     assert await refs["a"].ask("well?") == "well?"
+
+
+Ref = ActorRef[Any, Any]
+
+
+class Patient(AsyncWorker):
+    """Awaits what it was told to do, if that takes a while."""
+
+    async def receive(self, message: Any) -> Any:
+        result = super().receive(message)
+        return await result if isawaitable(result) else result
+
+
+class Held:
+    """A message whose handler is suspended until the test goes on, and then raises."""
+
+    def __init__(self, cause: BaseException) -> None:
+        self.gate = Hold()
+        self.cause = cause
+
+    async def __call__(self, _: object) -> None:
+        await self.gate.wait()
+        raise self.cause.with_traceback(None)
+
+
+async def employ(system: ActorSystem, over: type, stage: Stage, restart: Restart, **options: Any) -> tuple[Ref, Ref]:
+    """A running supervisor of either kind, and its only child."""
+    if over is Supervisor:
+        supervisor = await supervise(system, [stage.child("a", restart=restart)], **options)
+        return supervisor, await child_of(supervisor, "a")
+    template = ChildSpec("a", stage.kind, (stage, "a"), restart=restart)
+    crowd: Ref = system.spawn(DynamicSupervisor, DynamicSupervisor.spec(template, **options))
+    return crowd, await crowd.ask(StartChild())
+
+
+async def assert_at_work(system: ActorSystem, supervisor: Ref, ref: Ref) -> None:
+    """It runs, answers, and is its supervisor's only child."""
+    await system.settle()
+    assert (ref.state, supervisor.state) == (State.RUNNING, State.RUNNING)
+    assert await soon(system, ref.ask("well?", timeout=None)) == "well?"
+    infos = await soon(system, supervisor.ask(WhichChildren(), timeout=None))
+    assert [(info.ref, info.state, info.next_attempt) for info in infos] == [(ref, State.RUNNING, None)]
+
+
+either = pytest.mark.parametrize("over", [Supervisor, DynamicSupervisor], ids=["supervisor", "dynamic"])
+COMING_BACK = [TRANSIENT, PERMANENT]
+
+
+# -- a failure and a restart at once
+
+
+@either
+@both
+async def test_a_child_that_is_failed_and_restarted_in_one_breath_runs_in_the_end(
+    system: ActorSystem, kind: type[Worker], over: type
+) -> None:  # J10, M6
+    for restart, orders in product(COMING_BACK, [("fail", "restart"), ("restart", "fail")]):
+        stage = Stage(kind)
+        supervisor, ref = await employ(system, over, stage, restart)
+        for order in orders:
+            ref.fail(Boom()) if order == "fail" else ref.restart()
+        await assert_at_work(system, supervisor, ref)
+        assert stage.log.count("+a") == stage.log.count("-a") + 1
+
+
+@either
+@pytest.mark.parametrize("failing", [False, True], ids=["by its handler", "and from outside too"])
+async def test_a_child_whose_handler_raises_after_a_restart_was_asked_for_runs_in_the_end(
+    system: ActorSystem, failing: bool, over: type
+) -> None:  # J10, M6
+    for restart in COMING_BACK:
+        supervisor, ref = await employ(system, over, Stage(Patient), restart)
+        held = Held(Boom())
+        ref.tell(held)
+        await held.gate.entered.wait()
+        ref.restart()
+        if failing:
+            ref.fail(Boom())
+        held.gate.opened.set()
+        await assert_at_work(system, supervisor, ref)
+        ref.tell(Boom())  # and it is looked after as before
+        await assert_at_work(system, supervisor, ref)
+
+
+@either
+@both
+async def test_a_failure_that_is_one_too_many_is_the_supervisors_though_a_restart_was_asked_for(
+    system: ActorSystem, kind: type[Worker], over: type
+) -> None:  # J10, M7, case 31
+    cause = Boom()
+    supervisor, ref = await employ(system, over, Stage(kind), PERMANENT, intensity=0)
+    ref.fail(cause)
+    ref.restart()
+    reason = await ended(system, supervisor)
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
+    assert not ref.is_alive
+
+
+# -- a failure at the end
+
+
+async def raise_at_its_end(ref: Ref, kind: type[Worker], how: str, cause: BaseException) -> None:
+    """Let `ref` be told to end by the message in hand, or while that is suspended, and then fail on it."""
+
+    def end_and_raise(ctx: Any) -> None:
+        getattr(ctx.self, how)()
+        raise cause.with_traceback(None)
+
+    if kind is not Patient:
+        ref.tell(end_and_raise)
+        return
+    held = Held(cause)
+    ref.tell(held)
+    await held.gate.entered.wait()
+    getattr(ref, how)()
+    held.gate.opened.set()
+
+
+sync_or_not = pytest.mark.parametrize("kind", [Worker, Patient], ids=["sync", "async"])
+
+
+@either
+@sync_or_not
+async def test_a_transient_child_that_fails_at_its_end_has_failed_and_comes_back(
+    system: ActorSystem, kind: type[Worker], over: type
+) -> None:  # J10, case 35
+    for how in ("kill", "stop"):
+        stage = Stage(kind)
+        probe = TestProbe(system)
+        supervisor, ref = await employ(system, over, stage, TRANSIENT)
+        await probe.watch(ref)
+        await raise_at_its_end(ref, kind, how, Boom())
+        await assert_at_work(system, supervisor, ref)
+        assert stage.take() == ["+a", "-a", "+a"]
+        await probe.expect_no()  # it has not ended
+
+
+@either
+@sync_or_not
+async def test_the_failure_of_a_transient_child_at_its_end_counts_for_the_limit(
+    system: ActorSystem, kind: type[Worker], over: type
+) -> None:  # J10, case 31
+    cause = Boom()
+    supervisor, ref = await employ(system, over, Stage(kind), TRANSIENT, intensity=0)
+    await raise_at_its_end(ref, kind, "stop", cause)
+    assert (await ended(system, supervisor)).cause is cause
+    assert not ref.is_alive
+
+
+@sync_or_not
+@pytest.mark.parametrize("employed", [False, True], ids=["plain", "temporary"])
+@pytest.mark.config(supervision=AT_ONCE)
+async def test_one_that_is_not_to_be_restarted_and_fails_at_its_end_ends_with_the_failure(
+    system: ActorSystem, employed: bool, kind: type[Worker]
+) -> None:  # M5, J10, case 35
+    cause = Boom()
+    probe = TestProbe(system)
+    ref: Ref
+    if employed:
+        supervisor, ref = await employ(system, Supervisor, Stage(kind), TEMPORARY)
+    else:
+        supervisor, ref = probe.ref, system.spawn(kind, Stage(kind), "a")
+    await probe.watch(ref)
+    await raise_at_its_end(ref, kind, "stop", cause)
+    reason = await ended(system, ref)
+    assert (reason.kind, reason.cause) == (ExitKind.FAIL, cause)
+    assert (await probe.expect_terminated(ref)).reason.cause is cause
+    if employed:
+        assert await by_name(supervisor) == {}
+
+
+# -- who stops first
+
+
+def revive_with_group(name: str) -> Any:
+    async def revive(system: ActorSystem, supervisor: Ref) -> None:
+        (await child_of(supervisor, name)).stop()
+        await system.settle()
+        assert (await by_name(supervisor))[name].ref is None
+        (await child_of(supervisor, "c")).tell(Boom())
+        await system.settle()
+
+    return revive
+
+
+def revive_by_request(name: str) -> Any:
+    async def revive(system: ActorSystem, supervisor: Ref) -> None:
+        await supervisor.ask(StopChild(name))
+        await supervisor.ask(RestartChild(name))
+
+    return revive
+
+
+@both
+@pytest.mark.parametrize("how", ["stop", "shutdown", "restart"])
+@pytest.mark.parametrize(
+    "revive",
+    [revive_with_group("a"), revive_with_group("b"), revive_by_request("a"), revive_by_request("b")],
+    ids=["a with its group", "b with its group", "a by request", "b by request"],
+)
+async def test_children_stop_in_the_reverse_of_their_list_also_when_one_was_revived(
+    system: ActorSystem, revive: Any, how: str, kind: type[Worker]
+) -> None:  # J10, M5, "stop order"
+    stage = Stage(kind)
+    supervisor = await supervise(system, stage.children("abc", restart=TRANSIENT), Scope.ONE_FOR_ALL)
+    await revive(system, supervisor)
+    infos = await by_name(supervisor)
+    assert {name: info.state for name, info in infos.items()} == dict.fromkeys("abc", State.RUNNING)
+    assert list(infos) == ["a", "b", "c"]
+    stage.take()
+    if how == "shutdown":
+        await system.shutdown()
+    else:
+        supervisor.stop() if how == "stop" else supervisor.restart()
+        await system.settle()
+    assert stage.take()[:3] == ["-c", "-b", "-a"]
+
+
+# -- refs of former actors
+
+
+@pytest.mark.parametrize("about", [StopChild, RestartChild, DeleteChild])
+@pytest.mark.parametrize("how", ["by request", "with its group", "as a new child"])
+async def test_the_ref_of_a_former_actor_names_no_child_that_has_a_new_one(
+    system: ActorSystem, how: str, about: Any
+) -> None:  # J10
+    stage = Stage()
+    supervisor = await supervise(system, stage.children("ab", restart=TRANSIENT), Scope.ONE_FOR_ALL)
+    old = await child_of(supervisor, "a")
+    if how == "with its group":
+        old.stop()
+        await system.settle()
+        (await child_of(supervisor, "b")).tell(Boom())
+        await system.settle()
+    else:
+        await supervisor.ask(StopChild(old))
+        await supervisor.ask(StopChild(old))  # its last ref still names it
+        if how == "as a new child":
+            await supervisor.ask(DeleteChild(old))
+            await supervisor.ask(StartChild(stage.child("a")))
+        else:
+            await supervisor.ask(RestartChild(old))
+    new = await child_of(supervisor, "a")
+    assert (new.path, new != old, old.is_alive) == (old.path, True, False)
+    stage.take()
+    with pytest.raises(NoSuchChild) as caught:
+        await supervisor.ask(about(old))
+    assert caught.value.ref == supervisor
+    assert str(old) in str(caught.value)
+    assert (new.state, supervisor.state, stage.log) == (State.RUNNING, State.RUNNING, [])
+    assert await child_of(supervisor, "a") == new
+    await supervisor.ask(StopChild(new))
+    await supervisor.ask(DeleteChild(new))
+    assert list(await by_name(supervisor)) == ["b"]
+
+
+@pytest.mark.parametrize("moment", ["-a", "-c", "+a", "+c"])
+async def test_requests_during_a_group_restart_wait_for_its_end_and_are_answered_in_order(
+    system: ActorSystem, clock: ManualClock, moment: str
+) -> None:  # "requests"
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("abc"), ALL)
+    ref = await child_of(supervisor, "b")
+    gate = stage.hold(moment)
+    ref.tell(Boom())
+    await gate.entered.wait()
+    which = supervisor.ask(WhichChildren())
+    count = supervisor.ask(CountChildren())
+    nobody = supervisor.ask(StopChild("nobody"))
+    running = supervisor.ask(RestartChild("a"))
+    unknown = supervisor.ask("what is this?")
+    stopping = supervisor.ask(StopChild("c"))
+    starting = supervisor.ask(StartChild(stage.child("d")))
+    deleting = supervisor.ask(DeleteChild("a"))
+    asked = [which, count, nobody, running, stopping, starting, deleting]
+    await clock.advance(1.0)
+    assert not any(one.done() for one in asked)
+    del stage.gates[moment]
+    gate.released.set()
+    await clock.advance(0.0)
+    assert all(one.done() for one in asked)
+    assert [info.state for info in await which] == [State.RUNNING] * 3
+    assert (await count).active == 3
+    with pytest.raises(NoSuchChild):
+        await nobody
+    for one in (running, deleting):
+        with pytest.raises(ChildRunning):
+            await one
+    with pytest.raises(Unhandled):
+        await unknown
+    await stopping
+    assert (await starting).state is State.RUNNING
+    assert {name: info.state for name, info in (await by_name(supervisor)).items()} == {
+        "a": State.RUNNING,
+        "b": State.RUNNING,
+        "c": State.TERMINATED,
+        "d": State.RUNNING,
+    }
+
+
+async def test_what_is_no_request_is_a_dead_letter_during_a_group_restart_too(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # "never silently"
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("ab"), ALL)
+    gate = stage.hold("-b")
+    (await child_of(supervisor, "a")).tell(Boom())
+    await gate.entered.wait()
+    supervisor.tell("what is this?")
+    gate.released.set()
+    await clock.advance(0.0)
+    assert [letter.message for letter in system.dead_letters.recent()] == ["what is this?"]
+
+
+async def test_a_request_whose_asker_gave_up_waiting_is_no_harm(system: ActorSystem, clock: ManualClock) -> None:
+    # case 28
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("ab"), ALL)
+    gate = stage.hold("-b")
+    (await child_of(supervisor, "a")).tell(Boom())
+    await gate.entered.wait()
+    late = supervisor.ask(StartChild(stage.child("c")), timeout=1.0)
+    cancelled = supervisor.ask(StopChild("b"), timeout=None)
+    await clock.advance(2.0)
+    with pytest.raises(TimeoutError):
+        await late
+    cancelled.cancel()
+    gate.released.set()
+    await clock.advance(0.0)
+    assert supervisor.state is State.RUNNING
+    assert (await by_name(supervisor))["a"].state is State.RUNNING
+
+
+async def test_only_the_request_about_a_child_waits_for_it(system: ActorSystem, clock: ManualClock) -> None:
+    # decision 016
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("ab"))
+    up, down = stage.hold("+c"), stage.hold("-a")
+    starting = supervisor.ask(StartChild(stage.child("c")))
+    stopping = supervisor.ask(StopChild("a"))
+    await up.entered.wait()
+    await down.entered.wait()
+    assert not starting.done()
+    assert not stopping.done()
+    states = {name: info.state for name, info in (await by_name(supervisor)).items()}
+    assert states == {"a": State.STOPPING, "b": State.RUNNING, "c": State.STARTING}
+    also_stopping = supervisor.ask(StopChild("a"))
+    with pytest.raises(GreenroomError):
+        await supervisor.ask(RestartChild("a"))
+    (await child_of(supervisor, "b")).tell(Boom())  # restarted meanwhile
+    await clock.advance(0.0)
+    assert (await by_name(supervisor))["b"].restarts == 1
+    up.released.set()
+    down.released.set()
+    assert (await starting).state is State.RUNNING
+    await stopping
+    await also_stopping
+
+
+async def test_a_child_that_is_starting_can_be_stopped(system: ActorSystem, clock: ManualClock) -> None:  # "requests"
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("a"))
+    gate = stage.hold("+b")
+    starting = supervisor.ask(StartChild(stage.child("b", shutdown=2.0)), timeout=None)
+    await gate.entered.wait()
+    stopping = supervisor.ask(StopChild("b"), timeout=None)
+    await clock.advance(2.0)
+    assert stopping.done()
+    with pytest.raises(ActorTerminated):
+        await starting
+    await clock.advance(10.0)
+    nothing_left(system, supervisor, await child_of(supervisor, "a"))
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_a_child_that_is_being_added_when_its_group_restarts(
+    system: ActorSystem, clock: ManualClock, succeeds: bool
+) -> None:  # decision 016
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("a"), ALL)
+    gate = stage.hold("+b")
+    if not succeeds:
+        stage.trouble("+b", Boom("no start"))
+    starting = supervisor.ask(StartChild(stage.child("b")), timeout=None)
+    await gate.entered.wait()
+    (await child_of(supervisor, "a")).tell(Boom())
+    await clock.advance(0.0)
+    del stage.gates["+b"]
+    gate.released.set()
+    await clock.advance(0.0)
+    assert starting.done()
+    infos = await by_name(supervisor)
+    assert infos["a"].state is State.RUNNING
+    try:
+        ref = await starting
+    except Exception:  # then it must have been forgotten
+        assert list(infos) == ["a"]
+    else:
+        assert infos["b"].ref == ref
+        assert infos["b"].state is State.RUNNING
+
+
+async def test_a_child_whose_start_fails_while_its_group_stops_another_is_forgotten(
+    system: ActorSystem, clock: ManualClock
+) -> None:  # decision 016
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("a"), ALL)
+    gates = {name: stage.hold(f"+{name}") for name in "xy"}
+    stage.trouble("+x", Boom("no start"))
+    asked = {name: supervisor.ask(StartChild(stage.child(name)), timeout=None) for name in "xy"}
+    for gate in gates.values():
+        await gate.entered.wait()
+    (await child_of(supervisor, "a")).tell(Boom())
+    await clock.advance(0.0)
+    for name in "xy":  # it is the turn of y, which holds the group up; x fails meanwhile
+        gates[name].released.set()
+        await clock.advance(0.0)
+    stage.gates.clear()
+    await clock.advance(10.0)
+    assert supervisor.state is State.RUNNING
+    infos = await by_name(supervisor)
+    assert infos["a"].state is State.RUNNING
+    with pytest.raises(Boom):
+        await asked["x"]
+    assert "x" not in infos
+    assert asked["y"].done()
+
+
+@pytest.mark.parametrize("moment", ["-c", "+a"])
+async def test_a_child_that_finishes_in_the_middle_of_a_group_restart_holds_nobody_up(
+    system: ActorSystem, clock: ManualClock, moment: str
+) -> None:  # 016
+    stage = Stage(AsyncWorker)
+    children = [stage.child("a"), stage.child("t", restart=Restart.TRANSIENT), stage.child("c")]
+    supervisor = await supervise(system, children, ALL)
+    refs = {name: await child_of(supervisor, name) for name in "atc"}
+    gate = stage.hold(moment)
+    refs["a"].tell(Boom())
+    await gate.entered.wait()
+    refs["t"].stop()  # of its own; it may be at rest already
+    await clock.advance(0.0)
+    stage.gates.clear()
+    gate.released.set()
+    await clock.advance(10.0)
+    infos = await by_name(supervisor)
+    assert infos["a"].state is infos["c"].state is State.RUNNING
+    assert await refs["c"].ask("well?") == "well?"
+
+
+async def test_which_children_is_answered_while_a_single_child_restarts_slowly(system: ActorSystem) -> None:
+    # case 32, 44
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("ab"))
+    ref = await child_of(supervisor, "a")
+    for moment, state in (("-a", {State.RESTARTING, State.STOPPING, State.FAILED}), ("+a", {State.STARTING})):
+        gate = stage.hold(moment)
+        ref.tell(Boom())
+        await gate.entered.wait()
+        info = (await by_name(supervisor))["a"]
+        assert info.ref == ref
+        assert info.state in state
+        del stage.gates[moment]
+        gate.released.set()
+        await system.settle()
+    assert (await by_name(supervisor))["a"].restarts == 2
+
+
+async def test_a_slow_restart_can_be_given_up(system: ActorSystem, clock: ManualClock) -> None:
+    # "StopChild cancels a pending restart"
+    stage = Stage(AsyncWorker)
+    supervisor = await supervise(system, stage.children("ab", shutdown=3.0))
+    ref = await child_of(supervisor, "a")
+    gate = stage.hold("+a")
+    ref.tell(Boom())
+    await gate.entered.wait()
+    stopping = supervisor.ask(StopChild("a"), timeout=None)
+    await clock.advance(2.9)
+    await clock.advance(0.2)
+    assert stopping.done()
+    assert not ref.is_alive
+    assert (await by_name(supervisor))["a"].ref is None
+    del stage.gates["+a"]
+    assert (await supervisor.ask(RestartChild("a"))).state is State.RUNNING
+
+
+async def test_a_backoff_that_ends_during_a_group_restart_waits_for_it(system: ActorSystem, clock: ManualClock) -> None:
+    # decision 016
+    stage = Stage(AsyncWorker)
+    children = [stage.child("a"), stage.child("b"), stage.child("c", backoff=Backoff(min=1.0))]
+    supervisor = await supervise(system, children, Scope.REST_FOR_ONE)
+    (await child_of(supervisor, "c")).tell(Boom())
+    await clock.advance(0.5)
+    gate = stage.hold("-b")
+    stage.take()
+    (await child_of(supervisor, "a")).tell(Boom())
+    await gate.entered.wait()
+    async with asyncio.timeout(120.0):  # it must not turn in circles meanwhile
+        await clock.advance(1.0)  # c would be due
+    assert "+c" not in stage.log
+    gate.released.set()
+    await clock.advance(1.0)
+    assert stage.take() == ["-a", "-b", "+a", "+b", "+c"]
+    await clock.advance(5.0)
+    assert stage.take() == []
+    assert system.snapshot().timers == 0
+
+
+async def test_requests_sent_while_the_supervisor_starts_are_answered_when_it_runs(system: ActorSystem) -> None:
+    # case 54
+    stage = Stage(AsyncWorker)
+    gate = stage.hold("+b")
+    supervisor = system.spawn(Supervisor, Supervisor.spec(stage.children("abc")))
+    await gate.entered.wait()
+    asked = supervisor.ask(CountChildren(), timeout=None)
+    gate.released.set()
+    assert (await asked).active == 3

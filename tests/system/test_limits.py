@@ -21,6 +21,8 @@ from greenroom import (
 )
 from greenroom.errors import TooManyActors, TooManyTimers
 from greenroom.exits import ExitKind
+from tests.conformance.lives import report_of
+from tests.system.observing import HandClock
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -41,16 +43,6 @@ class Held(Actor[Any, Any]):
 
     async def receive(self, message: Any) -> None:
         await self.gate.wait()
-
-
-class SteppedClock:
-    """A clock that goes on when a handler says so, in the middle of a tick."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
 
 
 @pytest.mark.config(max_actors=3)
@@ -142,7 +134,7 @@ async def turns_of_asyncio(seen: list[int], turns: int) -> list[int]:
     return counts
 
 
-def busy_bodies(system: ActorSystem, count: int, clock: SteppedClock | None = None) -> list[int]:
+def busy_bodies(system: ActorSystem, count: int, clock: HandClock | None = None) -> list[int]:
     """Actors that send themselves a message whenever they have handled one; what they handled."""
     seen: list[int] = []
 
@@ -167,7 +159,7 @@ async def test_asyncio_has_its_turn_after_as_many_visits_as_the_config_says(syst
 
 
 def test_asyncio_has_its_turn_when_the_tick_has_had_its_time(play: Play) -> None:  # J1
-    clock = SteppedClock()
+    clock = HandClock()
 
     async def program(system: ActorSystem) -> None:
         seen = busy_bodies(system, 10, clock)
@@ -219,8 +211,7 @@ def test_an_actor_that_has_not_stopped_after_stop_timeout_is_forced(play: Play, 
         assert (reason.cause, reason.kind is ExitKind.FAIL) == (None, False)  # the cancellation was asked for
 
     system = play(program, clock=clock, stop_timeout=timeout)
-    assert system.report is not None
-    assert system.report.forced == ("/held",)
+    assert report_of(system).forced == ("/held",)
 
 
 @pytest.mark.parametrize("kept", [0, 3])

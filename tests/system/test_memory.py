@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from greenroom import COMPILED, ActorRef, ActorSystem, Behavior, Behaviors, Context, Drain
-from tests.system.mortals import ENDS, KINDS, Book, Later, Plain, alive, live_and_die, ours
+from tests.system.freed import ENDS, KINDS, Book, Later, Plain, alive, live_and_die, ours
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -290,48 +290,42 @@ async def test_what_an_observer_or_subscriber_was_told_is_not_kept(system: Actor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [100_000, 1_000_000])
-def test_very_many_actors_live_answer_and_leave_nothing_behind(count: int) -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            book = Book()
-            await live_and_die(system, book, Plain, "stop", 100)
-            refs: Any = [system.spawn(Plain, book) for _ in range(count)]
-            ref: Any = None
-            await system.settle(timeout=600.0)
-            for ref in refs:
-                ref.tell("work")
-            await system.settle(timeout=600.0)
-            ledger = system.ledger()
-            assert ledger.balanced
-            assert ledger.handled >= count
-            for number, ref in enumerate(refs):
-                assert await ref.ask(number) == number
-            for ref in refs:
-                ref.stop()
-            await system.settle(timeout=600.0)
-            weak = [weakref.ref(ref) for ref in refs[:: count // 1000]]
-            del refs, ref
-            assert alive(weak) == 0
-            assert alive(book.actors) == 0
-            assert system.actors() == []
-            left = {kind: number for kind, number in ours().items() if number > 1000}
-            assert left == {}
-
-    asyncio.run(main())
+async def test_very_many_actors_live_answer_and_leave_nothing_behind(count: int) -> None:
+    async with ActorSystem() as system:
+        book = Book()
+        await live_and_die(system, book, Plain, "stop", 100)
+        refs: Any = [system.spawn(Plain, book) for _ in range(count)]
+        ref: Any = None
+        await system.settle(timeout=600.0)
+        for ref in refs:
+            ref.tell("work")
+        await system.settle(timeout=600.0)
+        ledger = system.ledger()
+        assert ledger.balanced
+        assert ledger.handled >= count
+        for number, ref in enumerate(refs):
+            assert await ref.ask(number) == number
+        for ref in refs:
+            ref.stop()
+        await system.settle(timeout=600.0)
+        weak = [weakref.ref(ref) for ref in refs[:: count // 1000]]
+        del refs, ref
+        assert alive(weak) == 0
+        assert alive(book.actors) == 0
+        assert system.actors() == []
+        left = {kind: number for kind, number in ours().items() if number > 1000}
+        assert left == {}
 
 
 @pytest.mark.slow
-def test_memory_stays_flat_however_often_actors_come_and_go() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            book = Book()
-            sizes = []
-            tracemalloc.start()
-            for _ in range(4):
-                await live_and_die(system, book, Plain, "stop", 25_000)
-                book.actors.clear()
-                sizes.append(tracemalloc.get_traced_memory()[0])
-            tracemalloc.stop()
-            assert sizes[-1] - sizes[1] < 100_000, sizes
-
-    asyncio.run(main())
+async def test_memory_stays_flat_however_often_actors_come_and_go() -> None:
+    async with ActorSystem() as system:
+        book = Book()
+        sizes = []
+        tracemalloc.start()
+        for _ in range(4):
+            await live_and_die(system, book, Plain, "stop", 25_000)
+            book.actors.clear()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert sizes[-1] - sizes[1] < 100_000, sizes

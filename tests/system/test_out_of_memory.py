@@ -11,7 +11,6 @@ import pytest
 
 from greenroom import Actor, ActorSystem, ExitKind, Supervision
 from greenroom.errors import GreenroomError
-from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -49,11 +48,6 @@ class TooLarge:
 
     def __reduce__(self) -> Any:
         raise MemoryError("packing")
-
-
-@pytest.fixture
-def play() -> Play:
-    return Play("asyncio")
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)

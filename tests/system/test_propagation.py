@@ -204,7 +204,7 @@ async def test_a_reply_by_telling_brings_it_along(system: ActorSystem, dispatche
 
 
 @each_dispatcher
-def test_timers_bring_along_what_was_set_when_they_were_started(dispatcher: str) -> None:
+async def test_timers_bring_along_what_was_set_when_they_were_started(dispatcher: str) -> None:
     seen: list[Any] = []
     clock = ManualClock()
 
@@ -220,21 +220,18 @@ def test_timers_bring_along_what_was_set_when_they_were_started(dispatcher: str)
                 assert self.ctx.sender == self.ctx.self
                 super().receive(message)
 
-    async def main() -> None:
-        config = SystemConfig(clock=clock, propagate=BOTH)
-        async with asyncio.timeout(DEADLINE), ActorSystem(config=config) as system:
-            ref = system.spawn(Timing, seen, dispatcher=dispatcher)
-            within("a", ref.tell, "start")
-            await clock.advance(4.5)
-            assert seen == [("once", "a"), ("later", "later"), ("by key", "a"), ("again", "a"), ("again", "a")]
-            seen.clear()
-            plain = system.spawn(Timing, seen, dispatcher=dispatcher)
-            plain.tell("start")
-            ref.stop()
-            await within("b", lambda: asyncio.create_task(clock.advance(1.0)))
-            assert seen == [("once", UNSET), ("later", "later")]
-
-    asyncio.run(main())
+    config = SystemConfig(clock=clock, propagate=BOTH)
+    async with asyncio.timeout(DEADLINE), ActorSystem(config=config) as system:
+        ref = system.spawn(Timing, seen, dispatcher=dispatcher)
+        within("a", ref.tell, "start")
+        await clock.advance(4.5)
+        assert seen == [("once", "a"), ("later", "later"), ("by key", "a"), ("again", "a"), ("again", "a")]
+        seen.clear()
+        plain = system.spawn(Timing, seen, dispatcher=dispatcher)
+        plain.tell("start")
+        ref.stop()
+        await within("b", lambda: asyncio.create_task(clock.advance(1.0)))
+        assert seen == [("once", UNSET), ("later", "later")]
 
 
 @each_dispatcher

@@ -25,6 +25,7 @@ from greenroom import (
 from greenroom.errors import NameTaken, NotAnActor
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.lives import report_of
 
 if TYPE_CHECKING:
     from tests.conftest import Play
@@ -131,8 +132,7 @@ async def test_the_system_ends_when_its_root_stops(system: ActorSystem, end: Any
     assert system.phase == "stopped"
     assert (await system.root.terminated()).kind is ExitKind.NORMAL
     assert (await other.terminated()).kind is ExitKind.SHUTDOWN
-    assert system.report is not None
-    assert system.report.cause is None
+    assert report_of(system).cause is None
 
 
 def test_the_system_ends_when_its_root_is_killed(play: Play) -> None:  # M14
@@ -265,5 +265,4 @@ async def test_a_shutdown_ends_the_root_like_any_other(system: ActorSystem) -> N
     await system.root.started()
     await system.shutdown()
     assert (await roots[0].terminated()).kind is ExitKind.SHUTDOWN
-    assert system.report is not None
-    assert system.report.cause is None
+    assert report_of(system).cause is None

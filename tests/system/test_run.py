@@ -16,13 +16,10 @@ from greenroom import Actor, ActorSystem, ActorTerminated, Context, SystemFailed
 from greenroom.errors import GreenroomError, InvalidDelay, NameTaken, NotStarted, WaitsForItself, WrongThread
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.lives import report_of
+from tests.conformance.sending import Echo
 
 DEADLINE = 120.0
-
-
-class Echo(Actor[Any, Any]):
-    def receive(self, message: Any) -> Any:
-        return message
 
 
 class AsyncEcho(Actor[Any, Any]):
@@ -189,8 +186,7 @@ def test_a_handler_that_never_returns_is_named_and_left_behind(caplog: pytest.Lo
         ref.tell("go")
         assert entered.wait(DEADLINE)
         system.close(timeout=0.0)
-        assert system.report is not None
-        assert system.report.forced == ("/stuck",)
+        assert report_of(system).forced == ("/stuck",)
         record: Any = caplog.records[-1]
         assert record.getMessage().startswith("demo: /stuck holds the thread")
         assert (record.actor, record.actor_id, record.system) == ("/stuck", ref.id, "demo")

@@ -1,4 +1,4 @@
-"""A system on its caller's asyncio loop: before it runs, while it does, beside others, and after its end (J2)."""
+"""A system: its phases, what holds before and after it runs, and several of them side by side (J2)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ import pytest
 
 from greenroom import (
     Actor,
+    ActorRef,
     ActorSystem,
+    ActorTerminated,
+    AskTimeout,
     Context,
     State,
+    SystemConfig,
     SystemFailed,
+    SystemStopped,
 )
-from greenroom.errors import InvalidDelay, WaitsForItself
+from greenroom.errors import ConfigError, GreenroomError, InvalidDelay, NotStarted, WaitsForItself, WrongLoop
 from greenroom.exits import ExitKind
 from greenroom.testing import assert_ledger_balanced
+from tests.conformance.lives import report_of
+from tests.conformance.sending import Echo
 
 if TYPE_CHECKING:
     from tests.conftest import Play
 
+
 DEADLINE = 120.0
-
-
-class Echo(Actor[Any, Any]):
-    def receive(self, message: Any) -> Any:
-        return message
 
 
 class AsyncEcho(Actor[Any, Any]):
@@ -155,8 +158,7 @@ def test_leaving_the_block_raises_the_failure_that_ended_the_system(play: Play, 
             await block()
         assert caught.value.__cause__ is cause
         assert caught.value.code == "system_failed"
-        assert system.report is not None
-        assert system.report.cause is cause
+        assert report_of(system).cause is cause
 
     play.bare(main)
 
@@ -227,9 +229,8 @@ WAYS_TO_STOP = [ActorSystem.stop, stop_by_handler, stop_by_async_handler, stop_b
 
 
 @pytest.mark.parametrize("stop", WAYS_TO_STOP)
-async def test_a_system_can_be_stopped_from_anywhere(
-    system: ActorSystem, stop: Callable[[ActorSystem], None]
-) -> None:  # J2
+async def test_a_system_can_be_stopped_from_anywhere(system: ActorSystem, stop: Callable[[ActorSystem], None]) -> None:
+    # J2
     ref = system.spawn(Echo)
     await system.settle()
     stop(system)
@@ -276,3 +277,262 @@ async def test_an_actor_cannot_wait_for_the_end_of_its_system(system: ActorSyste
 
     with pytest.raises(WaitsForItself):
         await system.spawn(wait).ask("wait")
+
+
+def test_actors_can_be_spawned_and_told_before_the_system_runs(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        heard: list[str] = []
+
+        def hear(ctx: Context, message: str) -> None:
+            heard.append(message)
+
+        ref = system.spawn(hear, name="early")
+        ref.tell("first")
+        ref << "second"
+        assert heard == []
+        assert ref.state is State.CREATED
+        assert system.actor("early") == ref
+        assert [one.name for one in system.actors()] == ["early"]
+        assert system.ledger().queued == 2
+        assert "early" in system.tree()
+        async with system:
+            await system.settle()
+            assert heard == ["first", "second"]
+
+    play.bare(main)
+
+
+def test_an_ask_of_a_system_that_nobody_starts_times_out_and_says_so(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        ref = system.spawn(Echo)
+        with pytest.raises(AskTimeout) as raised:
+            await ref.ask(1, timeout=0.01)
+        assert raised.value.__notes__ == ["its system has not been started: `async with system` comes first"]
+        # One that is started meanwhile answers, and its own timers count.
+        early = asyncio.create_task(in_vain(ref, 20.0))
+        await asyncio.sleep(0)
+        async with system:
+            assert await early == 2
+
+    async def in_vain(ref: ActorRef[Any, Any], timeout: float) -> Any:
+        return await ref.ask(2, timeout=timeout)
+
+    play.bare(main)
+
+
+def test_a_system_that_does_not_run_yet_cannot_be_used_from_another_thread() -> None:
+    system = ActorSystem()
+    for use in (lambda: system.spawn(Echo), system.actors, system.tree, system.snapshot, lambda: system.actor("x")):
+        with pytest.raises(NotStarted):
+            in_thread(use)
+
+
+def test_a_system_that_was_stopped_before_it_ran_never_runs(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        ref = system.spawn(Echo)
+        ref.tell("never handled")
+        system.stop()
+        with pytest.raises(SystemStopped):
+            async with system:
+                pass
+        assert not ref.is_alive
+        assert assert_ledger_balanced(system).dead_lettered == 1
+
+    play.bare(main)
+
+
+def test_a_system_that_was_stopped_by_another_thread_before_it_ran_never_runs(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        in_thread(system.stop)
+
+        async def block() -> None:
+            async with system:
+                await system.stopped()
+                system.spawn(Echo)
+
+        with pytest.raises(SystemStopped):
+            await block()
+
+    play.bare(main)
+
+
+def test_a_system_can_be_entered_once(play: Play) -> None:
+    async def main() -> None:
+        system = ActorSystem()
+        async with system:
+            with pytest.raises(GreenroomError):
+                await system.__aenter__()
+            assert await system.spawn(Echo).ask(1) == 1
+            with pytest.raises(GreenroomError), system:
+                pass
+            assert await system.spawn(Echo).ask(2) == 2
+        with pytest.raises(SystemStopped):
+            await system.__aenter__()
+        with pytest.raises(SystemStopped):
+            system.__enter__()
+
+    play.bare(main)
+
+
+def test_a_stopped_system_answers_questions_and_takes_nothing_in(play: Play) -> None:
+    async def main() -> None:
+        async with ActorSystem("demo") as system:
+            ref = system.spawn(Echo, name="echo")
+            await ref.ask(1)
+        with pytest.raises(SystemStopped) as caught:
+            system.spawn(Echo)
+        assert caught.value.code == "system_stopped"
+        ref.tell("late")
+        ref << "later"
+        await ref.send("last")
+        with pytest.raises(ActorTerminated):
+            await ref.ask("anyone?")
+        with pytest.raises(ActorTerminated):
+            await ref.started()
+        assert (await ref.terminated()).kind is ExitKind.SHUTDOWN
+        for again in (ref.stop, ref.kill, lambda: ref.fail(ValueError())):
+            again()
+        assert system.actors() == []
+        assert system.actor("echo") is None
+        assert system.actor(ref.id) is None
+        assert system.snapshot().actors == ()
+        assert system.snapshot().phase == "stopped"
+        assert "stopped" in system.tree()
+        ledger = assert_ledger_balanced(system)
+        assert (ledger.sent, ledger.handled, ledger.dead_lettered) == (5, 1, 4)
+        assert assert_ledger_balanced(system, ref) == ledger
+        assert system.dead_letters.count == 4
+        await system.shutdown()
+        await system.stopped()
+
+    play.bare(main)
+
+
+def test_a_stopped_system_can_be_used_from_other_threads_as_well(play: Play) -> None:
+    async def main() -> None:
+        async with ActorSystem() as system:
+            ref = system.spawn(Echo)
+        in_thread(lambda: ref.tell("late"))
+        with pytest.raises(SystemStopped):
+            in_thread(lambda: system.spawn(Echo))
+        with pytest.raises(ActorTerminated):
+            in_thread(lambda: ref.ask_sync("anyone?"))
+        assert in_thread(system.actors) == []
+        assert in_thread(system.ledger).dead_lettered == 2
+        assert_ledger_balanced(system)
+
+    play.bare(main)
+
+
+def test_systems_can_be_nested_and_their_actors_can_talk(play: Play) -> None:  # J2
+    async def main() -> None:
+        async with ActorSystem("outer") as outer, ActorSystem("inner") as inner:
+
+            class Asker(Actor[str, str]):
+                async def receive(self, message: str) -> str:
+                    return f"outer {await inside.ask(message)}"
+
+            inside: ActorRef[Any, Any] = inner.spawn(AsyncEcho)
+            assert await outer.spawn(Asker).ask("hello") == "outer hello"
+        assert_ledger_balanced(inner)
+        assert_ledger_balanced(outer)
+
+    play.bare(main)
+
+
+async def test_a_system_inside_an_actor_of_another_runs_and_ends(system: ActorSystem) -> None:
+    async def host(ctx: Context, message: Any) -> Any:
+        async with ActorSystem("guest") as guest:
+            return await guest.spawn(Echo).ask(message)
+
+    assert await system.spawn(host).ask("hello") == "hello"
+
+
+def test_two_systems_in_one_loop_know_nothing_of_each_others_actors(play: Play) -> None:
+    async def main() -> None:
+        async with ActorSystem("same") as one, ActorSystem("same") as two:
+            mine = one.spawn(Echo, name="echo")
+            theirs = two.spawn(Echo, name="echo")
+            assert mine != theirs
+            assert (one.actor("echo"), two.actor("echo")) == (mine, theirs)
+            for wrong in (
+                lambda: one.spawn(Echo, parent=theirs),
+                lambda: one.ledger(theirs),
+            ):
+                with pytest.raises(WrongLoop):
+                    wrong()
+            theirs.tell(1)
+            await two.settle()
+            assert (one.ledger().sent, two.ledger().sent) == (0, 1)
+            await one.shutdown()
+            assert await theirs.ask(2) == 2
+
+    play.bare(main)
+
+
+async def test_actors_of_two_systems_on_two_threads_can_talk(system: ActorSystem) -> None:
+    with ActorSystem("other") as other:
+        far = other.spawn(AsyncEcho)
+
+        async def ask_far(ctx: Context, message: Any) -> Any:
+            return await far.ask(message)
+
+        near = system.spawn(ask_far)
+        assert await asyncio.gather(*(near.ask(number) for number in range(100))) == list(range(100))
+        assert other.ledger(far).handled == 100
+
+
+@pytest.mark.parametrize("wrong", [5, "echo", Echo])
+async def test_what_is_no_ref_has_no_ledger_and_no_children(system: ActorSystem, wrong: Any) -> None:
+    with pytest.raises((GreenroomError, TypeError)):
+        system.ledger(wrong)
+    with pytest.raises(ConfigError, match="parent="):
+        system.spawn(Echo, parent=wrong)
+
+
+# -- in a notebook
+
+
+def test_a_system_can_be_entered_in_one_cell_and_left_in_another(play: Play) -> None:
+    """As in a notebook: one loop runs piece by piece, and stands still in between."""
+    loop = play.loop_factory()
+    try:
+        system = ActorSystem("notebook", config=SystemConfig(seed=1))
+        loop.run_until_complete(system.__aenter__())
+        ref = system.spawn(AsyncEcho)
+        ref.tell("sent between two cells")
+
+        async def cell(message: Any) -> Any:
+            return await ref.ask(message)
+
+        assert loop.run_until_complete(cell(1)) == 1
+        assert loop.run_until_complete(cell(2)) == 2
+        loop.run_until_complete(system.settle())
+        assert system.ledger().handled == 3
+        loop.run_until_complete(system.__aexit__(None, None, None))
+        assert system.phase == "stopped"
+        assert_ledger_balanced(system)
+    finally:
+        loop.close()
+
+
+def test_inside_a_running_loop_a_plain_with_has_a_thread_of_its_own(play: Play) -> None:
+    async def main() -> None:
+        with ActorSystem() as system:
+            ref = system.spawn(AsyncEcho)
+            assert await ref.ask(1) == 1
+            assert await asyncio.to_thread(ref.ask_sync, 2) == 2
+
+    play.bare(main)
+
+
+def test_inside_a_running_loop_run_is_refused(play: Play) -> None:
+    async def main() -> None:
+        with pytest.raises((RuntimeError, GreenroomError)):
+            ActorSystem().run()
+
+    play.bare(main)

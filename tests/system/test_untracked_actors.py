@@ -72,21 +72,18 @@ async def spawn_among_many(system: ActorSystem) -> tuple[ActorRef[Any, Any], wea
     return ref, weakref.ref(ref._cell.subject)
 
 
-def test_the_collector_tracks_only_so_many_actors_while_they_live() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            refs = [system.spawn(Knotted, []) for _ in range(MANY)]
-            await system.settle()
-            for number, ref in enumerate(refs):
-                parts = (ref, ref._cell, ref._cell.record, ref._cell.subject)
-                is_tracked = not COMPILED or number < TRACKED
-                assert [gc.is_tracked(part) for part in parts] == [is_tracked] * 4
-            last = refs[-1]
-            last.kill()
-            await last.terminated()
-            assert gc.is_tracked(last)
-
-    asyncio.run(main())
+async def test_the_collector_tracks_only_so_many_actors_while_they_live() -> None:
+    async with ActorSystem() as system:
+        refs = [system.spawn(Knotted, []) for _ in range(MANY)]
+        await system.settle()
+        for number, ref in enumerate(refs):
+            parts = (ref, ref._cell, ref._cell.record, ref._cell.subject)
+            is_tracked = not COMPILED or number < TRACKED
+            assert [gc.is_tracked(part) for part in parts] == [is_tracked] * 4
+        last = refs[-1]
+        last.kill()
+        await last.terminated()
+        assert gc.is_tracked(last)
 
 
 async def end_one_of_many(system: ActorSystem, **options: Any) -> ActorRef[Any, Any]:
@@ -100,32 +97,26 @@ async def end_one_of_many(system: ActorSystem, **options: Any) -> ActorRef[Any, 
     return ref
 
 
-def test_a_ref_of_one_that_has_stopped_is_freed_with_the_garbage_that_holds_it() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            knot: list[Any] = [await end_one_of_many(system)]
-            knot.append(knot)
-            ref = weakref.ref(knot[0])
-            del knot
-            gc.collect()
-            assert ref() is None
-
-    asyncio.run(main())
+async def test_a_ref_of_one_that_has_stopped_is_freed_with_the_garbage_that_holds_it() -> None:
+    async with ActorSystem() as system:
+        knot: list[Any] = [await end_one_of_many(system)]
+        knot.append(knot)
+        ref = weakref.ref(knot[0])
+        del knot
+        gc.collect()
+        assert ref() is None
 
 
-def test_a_ref_whose_mailbox_leads_back_to_it_is_collected_while_its_system_works() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            known: dict[Any, Any] = {}
-            mailbox = MailboxConfig(priority=known.get)
-            known["ref"] = await end_one_of_many(system, mailbox=mailbox)
-            ref = weakref.ref(known["ref"])
-            system.spawn(Hollow)  # a loop remembers the mailbox that it made last
-            del known, mailbox
-            gc.collect()
-            assert ref() is None
-
-    asyncio.run(main())
+async def test_a_ref_whose_mailbox_leads_back_to_it_is_collected_while_its_system_works() -> None:
+    async with ActorSystem() as system:
+        known: dict[Any, Any] = {}
+        mailbox = MailboxConfig(priority=known.get)
+        known["ref"] = await end_one_of_many(system, mailbox=mailbox)
+        ref = weakref.ref(known["ref"])
+        system.spawn(Hollow)  # a loop remembers the mailbox that it made last
+        del known, mailbox
+        gc.collect()
+        assert ref() is None
 
 
 class Parent(Actor[Any, None]):
@@ -160,41 +151,35 @@ async def fail_above_a_child_that_had_stopped(system: ActorSystem) -> weakref.re
 
 
 @pytest.mark.parametrize("others", [MANY, 0], ids=["untracked", "tracked"])
-def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had_stopped(others: int) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            for _ in range(others):
-                system.spawn(Hollow)
-            instances = [await fail_above_a_child_that_had_stopped(system) for _ in range(3)]
-            await asyncio.sleep(0)
-            gc.collect()
-            assert [instance() for instance in instances] == [None] * 3
-
-    asyncio.run(main())
+async def test_what_a_parent_failed_with_is_collected_though_it_knows_a_child_that_had_stopped(others: int) -> None:
+    async with ActorSystem(config=STOP) as system:
+        for _ in range(others):
+            system.spawn(Hollow)
+        instances = [await fail_above_a_child_that_had_stopped(system) for _ in range(3)]
+        await asyncio.sleep(0)
+        gc.collect()
+        assert [instance() for instance in instances] == [None] * 3
 
 
-def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collected() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            known: dict[Any, Any] = {}
-            parent = system.spawn(Parent, mailbox=MailboxConfig(priority=known.get))
-            parent.tell("spawn")
-            await system.settle()
-            known["child"] = instance_of(parent).child
-            ref = weakref.ref(known["child"])
-            known["child"].stop()
-            await known["child"].terminated()
-            parent.stop()
-            await parent.terminated()
-            await asyncio.sleep(0)
-            system.spawn(Hollow)  # a loop remembers the mailbox that it made last
-            del known, parent
-            gc.collect()
-            assert ref() is None
-
-    asyncio.run(main())
+async def test_a_parent_whose_mailbox_leads_back_to_a_child_that_had_stopped_is_collected() -> None:
+    async with ActorSystem() as system:
+        for _ in range(MANY):
+            system.spawn(Hollow)
+        known: dict[Any, Any] = {}
+        parent = system.spawn(Parent, mailbox=MailboxConfig(priority=known.get))
+        parent.tell("spawn")
+        await system.settle()
+        known["child"] = instance_of(parent).child
+        ref = weakref.ref(known["child"])
+        known["child"].stop()
+        await known["child"].terminated()
+        parent.stop()
+        await parent.terminated()
+        await asyncio.sleep(0)
+        system.spawn(Hollow)  # a loop remembers the mailbox that it made last
+        del known, parent
+        gc.collect()
+        assert ref() is None
 
 
 class Changeling(Hollow):
@@ -249,25 +234,22 @@ class Owner(Hollow):
             self.ctx.spawn_meta(self.meta)
 
 
-def test_a_meta_process_that_could_not_begin_is_collected_with_its_owner() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            ref = system.spawn(Owner)
-            ref.tell("begin")
-            await system.settle()
-            assert isinstance(instance_of(ref).meta, Unwilling)
-            owner = weakref.ref(instance_of(ref))
-            ref.stop()
-            await ref.terminated()
-            await asyncio.sleep(0)
+async def test_a_meta_process_that_could_not_begin_is_collected_with_its_owner() -> None:
+    async with ActorSystem() as system:
+        for _ in range(MANY):
             system.spawn(Hollow)
-            del ref
-            gc.collect()
-            assert owner() is None
-
-    asyncio.run(main())
+        ref = system.spawn(Owner)
+        ref.tell("begin")
+        await system.settle()
+        assert isinstance(instance_of(ref).meta, Unwilling)
+        owner = weakref.ref(instance_of(ref))
+        ref.stop()
+        await ref.terminated()
+        await asyncio.sleep(0)
+        system.spawn(Hollow)
+        del ref
+        gc.collect()
+        assert owner() is None
 
 
 class Box:
@@ -282,23 +264,20 @@ class Boxed(Hollow):
         self.box = box
 
 
-def test_arguments_that_are_kept_elsewhere_are_collected() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            for _ in range(MANY):
-                system.spawn(Hollow)
-            box = Box()
-            kept = weakref.ref(box)
-            ref = system.spawn(box.props)
-            await system.settle()
-            ref.stop()
-            await ref.terminated()
-            await asyncio.sleep(0)
-            del ref, box
-            gc.collect()
-            assert kept() is None
-
-    asyncio.run(main())
+async def test_arguments_that_are_kept_elsewhere_are_collected() -> None:
+    async with ActorSystem() as system:
+        for _ in range(MANY):
+            system.spawn(Hollow)
+        box = Box()
+        kept = weakref.ref(box)
+        ref = system.spawn(box.props)
+        await system.settle()
+        ref.stop()
+        await ref.terminated()
+        await asyncio.sleep(0)
+        del ref, box
+        gc.collect()
+        assert kept() is None
 
 
 class Impatient:
@@ -350,38 +329,32 @@ def test_a_system_that_has_refs_of_actors_that_had_stopped_before_it_is_forgotte
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_one_that_was_not_tracked_is_collected_after_its_end(how: str) -> None:
-    async def main() -> None:
-        async with ActorSystem(config=STOP) as system:
-            ref, instance = await spawn_among_many(system)
-            for message in ENDINGS[how]:
-                ref.tell(message)
-            if how == "kill":
-                ref.kill()
-            else:
-                ref.stop(after_queued=True)
-            await ref.terminated()
-            await asyncio.sleep(0)  # until then, asyncio has the future with its result
-            del ref
-            gc.collect()
-            assert instance() is None
-
-    asyncio.run(main())
+async def test_one_that_was_not_tracked_is_collected_after_its_end(how: str) -> None:
+    async with ActorSystem(config=STOP) as system:
+        ref, instance = await spawn_among_many(system)
+        for message in ENDINGS[how]:
+            ref.tell(message)
+        if how == "kill":
+            ref.kill()
+        else:
+            ref.stop(after_queued=True)
+        await ref.terminated()
+        await asyncio.sleep(0)  # until then, asyncio has the future with its result
+        del ref
+        gc.collect()
+        assert instance() is None
 
 
-def test_an_instance_that_was_not_tracked_is_collected_after_a_restart() -> None:
-    async def main() -> None:
-        config = SystemConfig(supervision=Supervision(Directive.RESTART, backoff=None))
-        async with ActorSystem(config=config) as system:
-            ref, instance = await spawn_among_many(system)
-            ref.tell("fail")
-            await system.settle()
-            ref._cell.record.args[0].clear()  # what it has put itself into
-            gc.collect()
-            assert instance() is None
-            assert ref.is_alive
-
-    asyncio.run(main())
+async def test_an_instance_that_was_not_tracked_is_collected_after_a_restart() -> None:
+    config = SystemConfig(supervision=Supervision(Directive.RESTART, backoff=None))
+    async with ActorSystem(config=config) as system:
+        ref, instance = await spawn_among_many(system)
+        ref.tell("fail")
+        await system.settle()
+        ref._cell.record.args[0].clear()  # what it has put itself into
+        gc.collect()
+        assert instance() is None
+        assert ref.is_alive
 
 
 def test_a_system_of_more_actors_than_are_tracked_is_forgotten_when_it_has_stopped() -> None:

@@ -37,7 +37,7 @@ def test_every_row_says_how_it_is_carried_out() -> None:
 
 
 @pytest.mark.parametrize("dispatcher", ["parallel", "pinned"])
-def test_threads_call_home_for_what_the_table_says(dispatcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_threads_call_home_for_what_the_table_says(dispatcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     call_at = ActorSystem._call_at
 
@@ -45,29 +45,27 @@ def test_threads_call_home_for_what_the_table_says(dispatcher: str, monkeypatch:
         called.append(what)
         return call_at(self, host, what, action)
 
-    async def main() -> None:
-        heard: asyncio.Queue[Any] = asyncio.Queue()
-
-        def hear(ctx: Any, message: Any) -> None:
-            if isinstance(message, tuple):
-                heard.put_nowait(message)
-
-        async with asyncio.timeout(PATIENCE), ActorSystem() as system:
-            other = system.spawn(hear)
-            for row in OPERATIONS.values():
-                if row.key not in (*ENDS, "system.settle_sync"):
-                    ref = system.spawn(Operator, other, dispatcher=dispatcher)
-                    called.clear()
-                    asked = ref.ask(row.key, timeout=None).future()
-                    key, _ = await heard.get()
-                    assert key == row.key
-                    what = f"{row.name.removesuffix('=')}()"
-                    assert row.shared is not Way.CALL or what in called, (key, called)
-                    asked.cancel()
-                    ref.kill()
-
     monkeypatch.setattr(ActorSystem, "_call_at", note)
-    asyncio.run(main())
+
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+
+    def hear(ctx: Any, message: Any) -> None:
+        if isinstance(message, tuple):
+            heard.put_nowait(message)
+
+    async with asyncio.timeout(PATIENCE), ActorSystem() as system:
+        other = system.spawn(hear)
+        for row in OPERATIONS.values():
+            if row.key not in (*ENDS, "system.settle_sync"):
+                ref = system.spawn(Operator, other, dispatcher=dispatcher)
+                called.clear()
+                asked = ref.ask(row.key, timeout=None).future()
+                key, _ = await heard.get()
+                assert key == row.key
+                what = f"{row.name.removesuffix('=')}()"
+                assert row.shared is not Way.CALL or what in called, (key, called)
+                asked.cancel()
+                ref.kill()
 
 
 class Abandoned(Operator):

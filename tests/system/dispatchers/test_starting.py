@@ -20,7 +20,6 @@ from greenroom import (
     State,
     Supervision,
 )
-from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -127,9 +126,7 @@ class Ear:
         self._reply.send(None)
 
 
-@pytest.fixture
-def play() -> Play:
-    return Play("asyncio", history=True, stop_timeout=1e6, supervision=Supervision(Directive.STOP, backoff=None))
+pytestmark = pytest.mark.config(history=True, stop_timeout=1e6, supervision=Supervision(Directive.STOP, backoff=None))
 
 
 starters = pytest.mark.parametrize(

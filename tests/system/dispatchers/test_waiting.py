@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from greenroom import (
-    Actor,
-    ActorRef,
-    ActorSystem,
-    AskTimeout,
-    ExitKind,
-    ManualClock,
-    State,
-    Supervision,
-)
+from greenroom import Actor, ActorRef, ActorSystem, AskTimeout, ExitKind, ManualClock, State, Supervision
 from greenroom.errors import InvalidDelay, WaitsForItself
-from tests.conftest import Play
 from tests.gates import Gate
+
+if TYPE_CHECKING:
+    from tests.conftest import Play
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -71,9 +64,7 @@ BEFORE = ["pre_start", "post_start", "pre_restart", "post_restart"]
 AFTER = ["receive", "pre_stop"]
 
 
-@pytest.fixture
-def play() -> Play:
-    return Play("asyncio", supervision=Supervision(backoff=None))
+pytestmark = pytest.mark.config(supervision=Supervision(backoff=None))
 
 
 def heard_of(play: Play, hook: str, what: str, dispatcher: str) -> list[str]:
@@ -92,7 +83,7 @@ def heard_of(play: Play, hook: str, what: str, dispatcher: str) -> list[str]:
         assert (await ref.terminated()).kind is ExitKind.NORMAL
         await system.settle()
 
-    play(program, stop_timeout=PATIENCE)
+    play(program, stop_timeout=PATIENCE, supervision=Supervision(backoff=None))
     return heard
 
 
@@ -216,18 +207,14 @@ async def test_an_inspection_by_another_actor_has_a_deadline_too(
     await ref.terminated()
 
 
-def test_an_inspection_in_a_system_that_never_starts_has_its_deadline() -> None:
+async def test_an_inspection_in_a_system_that_never_starts_has_its_deadline() -> None:
     system = ActorSystem()
     ref = system.spawn(Busy)
-
-    async def main() -> None:
-        with pytest.raises(AskTimeout) as caught:
-            await ref.inspect(timeout=0.001)
-        assert "has not been started" in caught.value.__notes__[0]
-        assert ref.state is State.CREATED
-        await system.shutdown()
-
-    asyncio.run(main())
+    with pytest.raises(AskTimeout) as caught:
+        await ref.inspect(timeout=0.001)
+    assert "has not been started" in caught.value.__notes__[0]
+    assert ref.state is State.CREATED
+    await system.shutdown()
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan"), "soon"])

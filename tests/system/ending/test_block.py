@@ -11,6 +11,7 @@ import pytest
 
 from greenroom import ActorSystem, Context, Directive, Supervision, SystemConfig, SystemFailed
 from greenroom.errors import ActorTerminated
+from tests.conformance.lives import report_of
 
 DEADLINE = 120.0
 UP = Supervision(Directive.ESCALATE)
@@ -24,39 +25,27 @@ def explode(ctx: Context, message: str) -> None:
     raise Boom(message)
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def in_time() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await main()
-
-    asyncio.run(in_time())
-
-
-def test_a_failed_system_cancels_the_body_and_raises_from_the_block() -> None:
+async def test_a_failed_system_cancels_the_body_and_raises_from_the_block() -> None:
     seen: list[str] = []
-
-    async def main() -> None:
-        system = ActorSystem("demo")
-        with pytest.raises(SystemFailed) as caught:
-            async with system:
-                system.spawn(explode, supervision=UP).tell("now")
-                try:
-                    await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    seen.append("cancelled")
-                    raise
-        assert isinstance(caught.value.__cause__, Boom)
-        assert system.phase == "stopped"
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-        await asyncio.sleep(0)  # and nothing is left that would be cancelled
-
-    run(main)
+    system = ActorSystem("demo")
+    with pytest.raises(SystemFailed) as caught:
+        async with system:
+            system.spawn(explode, supervision=UP).tell("now")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+    assert isinstance(caught.value.__cause__, Boom)
+    assert system.phase == "stopped"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)  # and nothing is left that would be cancelled
     assert seen == ["cancelled"]
 
 
-def test_the_shutdown_is_not_hurried_by_it() -> None:
+async def test_the_shutdown_is_not_hurried_by_it() -> None:
     """Others may finish what they have in hand, and clean up, as in any shutdown."""
     finished: list[str] = []
     waits, goes_on = asyncio.Event(), asyncio.Event()
@@ -66,63 +55,49 @@ def test_the_shutdown_is_not_hurried_by_it() -> None:
         await goes_on.wait()
         finished.append(message)
 
-    async def main() -> None:
-        system = ActorSystem(config=SystemConfig(stop_timeout=DEADLINE))
-        with pytest.raises(SystemFailed):
-            async with system:
-                system.spawn(takes_its_time).tell("work")
-                await waits.wait()
-                system.spawn(explode, supervision=UP).tell("now")
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    goes_on.set()
-        assert finished == ["work"]
-        assert system.report is not None
-        assert system.report.forced == ()
-
-    run(main)
-
-
-def test_a_body_that_goes_on_in_spite_of_it_ends_with_the_failure() -> None:
-    async def main() -> None:
-        with pytest.raises(SystemFailed):
-            async with ActorSystem() as system:
-                system.spawn(explode, supervision=UP).tell("now")
-                try:
-                    await system.stopped()
-                except asyncio.CancelledError:
-                    await asyncio.sleep(0)
-
-    run(main)
-
-
-def test_a_body_that_fails_its_own_system_leaves_at_its_next_await() -> None:
-    seen: list[str] = []
-
-    async def main() -> None:
-        with pytest.raises(SystemFailed) as caught:
-            async with ActorSystem() as system:
-                system.fail(Boom("enough"))
-                seen.append("went on")
+    system = ActorSystem(config=SystemConfig(stop_timeout=DEADLINE))
+    with pytest.raises(SystemFailed):
+        async with system:
+            system.spawn(takes_its_time).tell("work")
+            await waits.wait()
+            system.spawn(explode, supervision=UP).tell("now")
+            try:
                 await asyncio.Event().wait()
-        assert isinstance(caught.value.__cause__, Boom)
+            finally:
+                goes_on.set()
+    assert finished == ["work"]
+    assert report_of(system).forced == ()
 
-    run(main)
+
+async def test_a_body_that_goes_on_in_spite_of_it_ends_with_the_failure() -> None:
+    with pytest.raises(SystemFailed):
+        async with ActorSystem() as system:
+            system.spawn(explode, supervision=UP).tell("now")
+            try:
+                await system.stopped()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+
+
+async def test_a_body_that_fails_its_own_system_leaves_at_its_next_await() -> None:
+    seen: list[str] = []
+    with pytest.raises(SystemFailed) as caught:
+        async with ActorSystem() as system:
+            system.fail(Boom("enough"))
+            seen.append("went on")
+            await asyncio.Event().wait()
+    assert isinstance(caught.value.__cause__, Boom)
     assert seen == ["went on"]
 
 
-def test_a_body_that_fails_its_own_system_and_ends_is_not_cancelled_later() -> None:
-    async def main() -> None:
-        with pytest.raises(SystemFailed):
-            async with ActorSystem() as system:
-                system.fail(Boom("enough"))
-        await asyncio.sleep(0)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-
-    run(main)
+async def test_a_body_that_fails_its_own_system_and_ends_is_not_cancelled_later() -> None:
+    with pytest.raises(SystemFailed):
+        async with ActorSystem() as system:
+            system.fail(Boom("enough"))
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
 
 
 async def ask_the_one_that_fails(system: ActorSystem) -> None:
@@ -144,56 +119,47 @@ async def ask_another(system: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("body", [ask_the_one_that_fails, ask_another])
-def test_an_ask_that_ends_with_the_system_does_not_hide_the_failure(
+async def test_an_ask_that_ends_with_the_system_does_not_hide_the_failure(
     body: Callable[[ActorSystem], Coroutine[Any, Any, None]],
 ) -> None:
-    async def main() -> None:
-        with pytest.raises(SystemFailed) as caught:
-            async with ActorSystem(config=SystemConfig(stop_timeout=0.0)) as system:
-                await body(system)
-        assert isinstance(caught.value.__cause__, Boom)
-
-    run(main)
+    with pytest.raises(SystemFailed) as caught:
+        async with ActorSystem(config=SystemConfig(stop_timeout=0.0)) as system:
+            await body(system)
+    assert isinstance(caught.value.__cause__, Boom)
 
 
-def test_an_error_of_the_bodys_own_is_what_the_block_raises() -> None:
-    async def main() -> None:
-        with pytest.raises(LookupError):
-            async with ActorSystem() as system:
-                system.spawn(explode, supervision=UP).tell("now")
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    raise LookupError("in the body")
-
-    run(main)
+async def test_an_error_of_the_bodys_own_is_what_the_block_raises() -> None:
+    with pytest.raises(LookupError):
+        async with ActorSystem() as system:
+            system.spawn(explode, supervision=UP).tell("now")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise LookupError("in the body")
 
 
-def test_a_cancellation_from_outside_stays_one() -> None:
-    async def main() -> None:
-        inside = asyncio.Event()
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    inside = asyncio.Event()
 
-        async def block() -> None:
-            async with ActorSystem() as system:
-                ref = system.spawn(explode, supervision=UP)
-                inside.set()
-                try:
-                    await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    ref.tell("now")
-                    await system.stopped()
-                    raise
+    async def block() -> None:
+        async with ActorSystem() as system:
+            ref = system.spawn(explode, supervision=UP)
+            inside.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ref.tell("now")
+                await system.stopped()
+                raise
 
-        task = asyncio.create_task(block())
-        await inside.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(main)
+    task = asyncio.create_task(block())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
-def test_a_task_group_in_the_body_is_cancelled_with_it() -> None:
+async def test_a_task_group_in_the_body_is_cancelled_with_it() -> None:
     ended: list[str] = []
 
     async def waits(name: str) -> None:
@@ -202,37 +168,28 @@ def test_a_task_group_in_the_body_is_cancelled_with_it() -> None:
         finally:
             ended.append(name)
 
-    async def main() -> None:
-        with pytest.raises(SystemFailed):
-            async with ActorSystem() as system, asyncio.TaskGroup() as group:
-                group.create_task(waits("a"))
-                group.create_task(waits("b"))
-                system.spawn(explode, supervision=UP).tell("now")
-        assert sorted(ended) == ["a", "b"]
-
-    run(main)
+    with pytest.raises(SystemFailed):
+        async with ActorSystem() as system, asyncio.TaskGroup() as group:
+            group.create_task(waits("a"))
+            group.create_task(waits("b"))
+            system.spawn(explode, supervision=UP).tell("now")
+    assert sorted(ended) == ["a", "b"]
 
 
-def test_a_block_left_in_another_task_than_it_was_entered_in_raises_the_failure() -> None:
-    async def main() -> None:
-        system = ActorSystem()
-        await asyncio.create_task(system.__aenter__())  # as fixtures do
-        ref = system.spawn(explode, supervision=UP)
+async def test_a_block_left_in_another_task_than_it_was_entered_in_raises_the_failure() -> None:
+    system = ActorSystem()
+    await asyncio.create_task(system.__aenter__())  # as fixtures do
+    ref = system.spawn(explode, supervision=UP)
+    ref.tell("now")
+    await system.stopped()
+    with pytest.raises(SystemFailed):
+        await asyncio.create_task(system.__aexit__(None, None, None))
+
+
+async def test_an_actor_that_merely_ends_does_not_end_the_body() -> None:
+    async with ActorSystem() as system:
+        ref = system.spawn(explode, supervision=Supervision(Directive.STOP))
         ref.tell("now")
-        await system.stopped()
-        with pytest.raises(SystemFailed):
-            await asyncio.create_task(system.__aexit__(None, None, None))
-
-    run(main)
-
-
-def test_an_actor_that_merely_ends_does_not_end_the_body() -> None:
-    async def main() -> None:
-        async with ActorSystem() as system:
-            ref = system.spawn(explode, supervision=Supervision(Directive.STOP))
-            ref.tell("now")
-            await ref.terminated()
-            with pytest.raises(ActorTerminated):
-                await ref.ask("there?")
-
-    run(main)
+        await ref.terminated()
+        with pytest.raises(ActorTerminated):
+            await ref.ask("there?")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sysconfig
 import threading
 from collections.abc import Callable
+from threading import Barrier, get_ident
 from typing import Any
 
 import pytest
 
 from greenroom import (
+    COMPILED,
     Actor,
     ActorRef,
     ActorSystem,
+    Backoff,
     Context,
+    Directive,
     Exit,
     ManualClock,
+    Scope,
+    Supervision,
     SystemConfig,
 )
 from greenroom.errors import (
@@ -25,6 +32,7 @@ from greenroom.errors import (
     ConfigError,
     MailboxFull,
     NameTaken,
+    SettleTimeout,
     TooManyActors,
     TooManyTimers,
     WaitsForItself,
@@ -32,8 +40,9 @@ from greenroom.errors import (
 from greenroom.lanes import Lane, MailboxConfig
 from greenroom.system.dispatchers.settings import Loop
 from greenroom.testing import Simulation, assert_ledger_balanced
-from tests.conformance.askers import outcome
+from tests.conformance.sending import Listener, outcome
 from tests.conftest import Play
+from tests.gates import Event, Gate, turns
 from tests.system.loops.conftest import LOOPS
 
 
@@ -502,3 +511,332 @@ def test_a_simulation_has_as_many_loops_no_threads_and_the_same_results() -> Non
     before = threading.active_count()
     assert Simulation(seed=1).run_main(main) == list(range(2 * LOOPS))
     assert threading.active_count() == before
+
+
+# CPython keeps the memory of a number for the thread that lets go of it. Numbers that two threads work with would come
+# to stand side by side, and both threads would wait for one cache line: four times as long, for two that only add.
+
+
+class Whole(int):
+    pass
+
+
+class Part(float):
+    pass
+
+
+SMALL = ["0", "-5", "256"]
+KEPT_FOR_THE_THREAD = ["257", "-70000", "1073741823", "-1073741823"]
+LARGE = ["1073741824", "-9223372036854775808", "1" + 40 * "0"]
+FLOATS = ["1.5", "-0.0", "inf", "nan", "5e-324"]
+
+
+class Asker(Actor[Any, Any]):
+    """Asks another what it is asked."""
+
+    def __init__(self, other: ActorRef[Any, Any], heard: list[Any]) -> None:
+        self.other = other
+        self.heard = heard
+
+    async def receive(self, message: Any) -> None:
+        answer = await self.other.ask(message)
+        self.heard.append(answer)
+
+
+def carry(play: Play, number: object) -> list[Any]:
+    """The number as an actor of another loop has heard it, as its answer came here, and as it came to other loops."""
+    heard: list[Any] = []
+
+    async def program(system: ActorSystem) -> None:
+        system.spawn(Listener, [], dispatcher="spread")  # lives on the first loop, so the next does not
+        echo = system.spawn(Listener, heard, dispatcher="spread")
+        answer = await echo.ask(number)
+        heard.append(answer)
+        answers: list[Any] = []
+        for asker in [system.spawn(Asker, echo, answers, dispatcher="spread") for _ in range(LOOPS)]:
+            await asker.ask(number)
+        heard.extend(answers)
+
+    play(program)
+    return heard
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *map(int, SMALL + KEPT_FOR_THE_THREAD + LARGE),
+        *map(float, FLOATS),
+        True,
+        Whole(1000),
+        Part(2.5),
+        1000j,
+    ],
+    ids=repr,
+)
+def test_a_number_arrives_as_it_was(play: Play, number: object) -> None:
+    heard = carry(play, number)
+    assert [(type(one), repr(one)) for one in heard] == [(type(number), repr(number))] * (2 + 2 * LOOPS)
+
+
+@pytest.mark.skipif(
+    not COMPILED or not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="threads do not keep memory for themselves"
+)
+@pytest.mark.parametrize("number", [*map(int, KEPT_FOR_THE_THREAD), *map(float, FLOATS)], ids=repr)
+def test_without_a_gil_each_thread_has_a_number_of_its_own(play: Play, number: object) -> None:
+    heard = carry(play, number)
+    assert len({id(one) for one in [number, *heard[:2]]}) == 3
+
+
+@pytest.mark.parametrize("number", [10**40, Whole(1000), Part(2.5), 1000j], ids=repr)
+def test_any_other_object_is_handed_over_as_it_is(play: Play, number: object) -> None:
+    assert all(one is number for one in carry(play, number))
+
+
+Log = list[tuple[str, int]]
+
+
+class Member(Actor[Any, Any]):
+    """Writes down when it is made, and when it leaves."""
+
+    def __init__(self, number: int, log: Log) -> None:
+        self.number = number
+        self.log = log
+        log.append(("made", number))
+
+    def pre_restart(self, cause: BaseException | None) -> None:
+        self.log.append(("left", self.number))
+
+    async def receive(self, message: Any) -> int:
+        if message == "fail":
+            raise LookupError("on purpose")
+        if isinstance(message, Barrier):
+            message.wait(60)
+            raise LookupError("on purpose, at the same time")
+        if isinstance(message, Gate):
+            self.log.append(("waits", self.number))
+            await message
+        return get_ident()
+
+
+def together(scope: Scope, **policy: Any) -> Supervision:
+    return Supervision(Directive.RESTART, scope=scope, **{"backoff": None, **policy})
+
+
+async def spawn_all(system: ActorSystem, supervision: Supervision, log: Log) -> list[ActorRef[Any, Any]]:
+    """One on each loop."""
+    refs = [system.spawn(Member, number, log, supervision=supervision, dispatcher="spread") for number in range(LOOPS)]
+    assert len({await ref.ask("where") for ref in refs}) == LOOPS
+    log.clear()
+    return refs
+
+
+@pytest.mark.parametrize("failing", range(LOOPS))
+async def test_one_for_all_restarts_all_and_none_before_all_have_left(system: ActorSystem, failing: int) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    refs[failing].tell("fail")
+    await system.settle()
+    for ref in refs:
+        assert await ref.ask("where")
+    assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
+
+
+@pytest.mark.parametrize("failing", range(LOOPS))
+async def test_rest_for_one_restarts_those_that_were_spawned_later_on_whichever_loop(
+    system: ActorSystem, failing: int
+) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.REST_FOR_ONE), log)
+    refs[failing].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == list(range(failing, LOOPS))
+
+
+@pytest.mark.config(stop_timeout=120.0)
+async def test_none_is_started_while_one_has_a_message_in_hand(system: ActorSystem) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    gate = Gate()
+    slow = asyncio.ensure_future(refs[1].ask(gate, timeout=None))
+    while log != [("waits", 1)]:
+        await turns(1)
+    log.clear()
+    refs[0].tell("fail")
+    while ("left", 0) not in log or ("left", 2) not in log:
+        await turns(1)
+    assert [what for what, _ in log] == ["left", "left"]
+    gate.set_result(None)
+    await slow
+    await system.settle()
+    assert sorted(log[:LOOPS]) == [("left", number) for number in range(LOOPS)]
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
+
+
+@pytest.mark.parametrize("scope", [Scope.ONE_FOR_ALL, Scope.REST_FOR_ONE])
+async def test_those_that_fail_at_the_same_time_on_different_loops_all_come_back(
+    system: ActorSystem, scope: Scope
+) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(scope, max_restarts=1000), log)
+    for _ in range(30):
+        at_once = Barrier(LOOPS)
+        for ref in refs:
+            ref.tell(at_once)
+        await system.settle()
+        assert len({await ref.ask("where") for ref in refs}) == LOOPS
+
+
+async def test_the_backoff_of_one_holds_for_all(system: ActorSystem, clock: ManualClock) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL, backoff=Backoff(min=5.0, max=5.0, jitter=0.0)), log)
+    refs[2].tell("fail")
+    await system.settle()
+    assert sorted(log) == [("left", number) for number in range(LOOPS)]
+    await clock.advance(4.9)
+    assert len(log) == LOOPS
+    await clock.advance(0.2)
+    await system.settle()
+    assert sorted(log[LOOPS:]) == [("made", number) for number in range(LOOPS)]
+    assert all([await ref.ask("where") for ref in refs])
+
+
+async def test_one_that_has_ended_is_not_waited_for(system: ActorSystem) -> None:
+    log: Log = []
+    refs = await spawn_all(system, together(Scope.ONE_FOR_ALL), log)
+    refs[1].stop()
+    await refs[1].terminated()
+    refs[0].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == [0, 2]
+
+
+async def test_children_are_restarted_with_siblings_of_their_own_alone(system: ActorSystem) -> None:
+    class Parent(Actor[Any, Any]):
+        def __init__(self, log: Log, offset: int) -> None:
+            self.log, self.offset = log, offset
+
+        def pre_start(self) -> None:
+            policy = together(Scope.ONE_FOR_ALL)
+            self.members = [
+                self.ctx.spawn(Member, self.offset + number, self.log, supervision=policy) for number in range(2)
+            ]
+
+        def receive(self, message: Any) -> Any:
+            self.members[0].tell(message)
+
+    log: Log = []
+    parents = [system.spawn(Parent, log, 10 * number, dispatcher="spread") for number in range(LOOPS)]
+    await system.settle()
+    log.clear()
+    parents[1].tell("fail")
+    await system.settle()
+    assert sorted(number for what, number in log if what == "made") == [10, 11]
+
+
+PATIENCE = 120.0
+ROUNDS = 50
+
+Ref = ActorRef[Any, Any]
+
+
+def spread_named(system: ActorSystem) -> list[Ref]:
+    """Actors of which each lives on another loop, the first on the home loop."""
+    return [system.spawn(Doer, dispatcher="spread", name=f"doer-{number}") for number in range(LOOPS)]
+
+
+async def settle_at_once(system: ActorSystem) -> None:
+    def tell_all(ctx: Context) -> None:
+        for ref in refs:
+            ref.tell(lambda ctx: None)
+
+    await system.settle()
+    await system.settle(timeout=0.0)
+    refs = spread_named(system)
+    await system.settle()
+    for _ in range(ROUNDS):
+        await system.settle(timeout=0.0)
+        await refs[-1].ask(tell_all)
+        await system.settle()
+
+
+def test_settle_returns_at_once_when_all_loops_are_at_rest(play: Play) -> None:
+    play(settle_at_once)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_settle_returns_at_once_when_all_simulated_loops_are_at_rest(seed: int) -> None:
+    Simulation(seed, config=SystemConfig(loops=LOOPS)).run(settle_at_once)
+
+
+@pytest.mark.parametrize("loops", [1, LOOPS])
+def test_so_does_settle_sync(loops: int) -> None:
+    with ActorSystem("plain", config=SystemConfig(loops=loops)) as system:
+        spread_named(system)
+        system.settle_sync()
+        for _ in range(ROUNDS):
+            system.settle_sync(0.0)
+
+
+async def test_a_thread_that_is_late_is_waited_for_if_its_loop_is_at_rest(system: ActorSystem) -> None:
+    released = threading.Event()
+    *_, last = spread_named(system)
+    there = await last.ask(lambda ctx: asyncio.get_running_loop())
+    await system.settle()
+    there.call_soon_threadsafe(released.wait, PATIENCE)
+    asyncio.get_running_loop().call_later(0.2, released.set)
+    await system.settle(timeout=0.01)
+    assert released.is_set()
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.02])
+async def test_one_that_is_busy_on_another_loop_is_named(system: ActorSystem, timeout: float) -> None:
+    gate, begun = Event(), Event()
+
+    async def wait(ctx: Context) -> None:
+        begun.set()
+        await gate.wait()
+
+    *_, last = spread_named(system)
+    last.tell(wait)
+    await begun.wait()
+    with pytest.raises(SettleTimeout) as caught:
+        await system.settle(timeout)
+    assert caught.value.busy == "/doer-2"
+    gate.set()
+    await system.settle()
+    await system.settle(0.0)
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.02])
+async def test_a_handler_that_holds_another_loop_is_not_waited_for(system: ActorSystem, timeout: float) -> None:
+    released, begun = threading.Event(), Event()
+
+    def hold(ctx: Context) -> None:
+        begun.set()
+        released.wait(PATIENCE)
+
+    *_, last = spread_named(system)
+    last.tell(hold)
+    await begun.wait()
+    with pytest.raises(SettleTimeout):
+        await system.settle(timeout)
+    assert not released.is_set()
+    released.set()
+    await system.settle()
+
+
+async def test_actors_that_never_rest_are_not_waited_for(system: ActorSystem) -> None:
+    going = [True]
+    refs = spread_named(system)
+
+    def spin(ctx: Context) -> None:
+        if going:
+            ctx.self.tell(spin)
+
+    for ref in refs[1:]:
+        ref.tell(spin)
+    with pytest.raises(SettleTimeout):
+        await system.settle(0.05)
+    going.clear()
+    await system.settle()

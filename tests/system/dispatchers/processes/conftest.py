@@ -1,10 +1,8 @@
-"""Tests of worker processes: async ones are run by asyncio, and none may leave a process, a thread or an fd behind."""
+"""Tests of worker processes: none may leave a process, a thread or an fd behind."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from greenroom import ActorRef, SystemConfig
+from greenroom import ActorRef, Process, Supervision, SystemConfig
 from greenroom.actor.messaging.address import Address
+from tests.conftest import Play
 
 PATIENCE = 120.0
 
@@ -45,19 +44,10 @@ def no_default_is_a_matter_of_speed() -> Iterator[None]:
         yield
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an async test, with a deadline."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE):
-            await pyfuncitem.obj(**wanted)
-
-    asyncio.run(main())
-    return True
+@pytest.fixture
+def play() -> Play:
+    """Runs a program in a system with one worker process, which restarts actors at once."""
+    return Play("asyncio", dispatchers={"process": Process(workers=1)}, supervision=Supervision(backoff=None))
 
 
 def children() -> set[int]:

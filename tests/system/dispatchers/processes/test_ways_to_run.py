@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from greenroom import ActorSystem
-from tests.system.dispatchers.processes.guests import Echo
+from tests.system.dispatchers.processes.actors import Echo
 from tests.system.dispatchers.processes.test_messages import ONE
 
 

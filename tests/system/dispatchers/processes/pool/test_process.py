@@ -16,8 +16,8 @@ import pytest
 
 from greenroom import ActorSystem
 from greenroom.system.dispatchers.processes.pool import process
+from tests.system.dispatchers.processes.actors import pid_of
 from tests.system.dispatchers.processes.conftest import fds
-from tests.system.dispatchers.processes.guests import pid_of
 from tests.system.dispatchers.processes.test_messages import ONE
 from tests.system.dispatchers.processes.unruly import Forker, Hooked, Reader
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from greenroom import ActorSystem, Process, Supervision, SystemConfig
-from tests.system.dispatchers.processes.guests import witness_in
+from tests.system.dispatchers.processes.actors import witness_in
 from tests.system.dispatchers.processes.test_ways_to_run import run_program
 from tests.system.dispatchers.processes.unruly import Busy
 

@@ -8,34 +8,8 @@ from typing import Any
 
 import pytest
 
-from greenroom import (
-    Actor,
-    ActorRef,
-    ActorSystem,
-    Behaviors,
-    ChildInfo,
-    ChildSpec,
-    Scope,
-    Supervisor,
-    WhichChildren,
-)
+from greenroom import Actor, ActorRef, ActorSystem, Behaviors, ChildInfo, ChildSpec, Scope, Supervisor, WhichChildren
 from tests.gates import Event
-
-__all__ = [
-    "GRACE",
-    "AsyncWorker",
-    "Boom",
-    "Gate",
-    "Panic",
-    "Stage",
-    "Worker",
-    "both",
-    "by_name",
-    "child_of",
-    "end",
-    "nothing_left",
-    "supervise",
-]
 
 
 class Boom(Exception):
@@ -55,7 +29,7 @@ class Gate:
 
 
 class Stage:
-    """What one test shares with its children.
+    """The log, the troubles and the gates that a test shares with its children.
 
     Moments are `"+a"` (the `pre_start` of a), `"-a"` (its `post_stop`) and `"~a"` (its `pre_stop`).
     """
@@ -83,7 +57,7 @@ class Stage:
         return self.gates[moment]
 
     def take(self) -> list[str]:
-        """What was written down since the last time."""
+        """The moments since the last call."""
         taken, self.log[:] = list(self.log), []
         return taken
 
@@ -122,7 +96,7 @@ class Worker(Actor[Any, Any]):
 
 
 class AsyncWorker(Worker):
-    """The same, with hooks that suspend, and wait at their gates."""
+    """A worker whose hooks suspend, and wait at their gates."""
 
     async def enact(self, moment: str) -> None:
         await asyncio.sleep(0)
@@ -163,7 +137,7 @@ async def supervise(
 
 
 async def by_name(supervisor: ActorRef[Any, Any]) -> dict[str, ChildInfo]:
-    """Its children, as it tells them."""
+    """The children of a supervisor, as it tells them."""
     found: list[ChildInfo] = await supervisor.ask(WhichChildren(), timeout=None)
     return {info.name: info for info in found}
 
@@ -186,11 +160,11 @@ END: dict[str, Callable[[ActorRef[Any, Any]], object]] = {
 
 
 def end(ref: ActorRef[Any, Any], how: str) -> None:
-    """Let an actor end, in one of the ways of `END`."""
+    """End an actor, in one of the ways of `END`."""
     END[how](ref)
 
 
 def nothing_left(system: ActorSystem, *expected: ActorRef[Any, Any]) -> None:
-    """Nobody is alive but those expected, and nothing is pending."""
+    """Fail unless only the expected actors live, and no timer is pending."""
     assert sorted(ref.path for ref in system.actors()) == sorted(ref.path for ref in expected)
     assert system.snapshot().timers == 0

@@ -15,81 +15,13 @@ Some hold at home alone, whatever the dispatcher, and are held there: priorities
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import pairwise
 from typing import Any
 
-from greenroom import (
-    Actor,
-    ActorSystem,
-    Context,
-    Directive,
-    Lane,
-    ManualClock,
-    Reply,
-    State,
-    Supervision,
-    SystemConfig,
-)
-from greenroom.testing import assert_ledger_balanced
-from tests.conformance.lives import TRANSITIONS
-from tests.system.dispatchers.processes.cast import (
-    Puppet,
-    Ref,
-    Watcher,
-    call,
-)
-from tests.system.dispatchers.processes.test_messages import ONE
-
-__all__ = [
-    "AT_ONCE",
-    "BAD",
-    "CREATED",
-    "ESCALATE",
-    "FAILED",
-    "RESTART",
-    "RESTARTING",
-    "RESUME",
-    "RUNNING",
-    "STARTING",
-    "STOP",
-    "STOPPED",
-    "STOPPING",
-    "STOPS",
-    "TERMINATED",
-    "Ear",
-    "Eye",
-    "Gate",
-    "assert_legal",
-    "away",
-    "held",
-    "pass_time",
-    "stage",
-]
+from greenroom import Actor, ActorSystem, Context, Directive, Lane, ManualClock, Reply, Supervision
+from tests.system.dispatchers.processes.puppets import Ref, Watcher, call
 
 STOP, RESUME, ESCALATE, RESTART = Directive.STOP, Directive.RESUME, Directive.ESCALATE, Directive.RESTART
-AT_ONCE = Supervision(backoff=None, max_restarts=None)
 STOPS = Supervision(STOP)
-BAD = ValueError("on purpose")
-CREATED, STARTING, RUNNING, FAILED = State.CREATED, State.STARTING, State.RUNNING, State.FAILED
-RESTARTING, STOPPING, STOPPED, TERMINATED = State.RESTARTING, State.STOPPING, State.STOPPED, State.TERMINATED
-
-
-@asynccontextmanager
-async def stage(**options: Any) -> AsyncIterator[ActorSystem]:
-    """A system with one worker, whose books are in order at the end."""
-    given: dict[str, Any] = {"dispatchers": ONE.dispatchers, "supervision": ONE.supervision, "history": True}
-    async with ActorSystem(config=SystemConfig(**{**given, **options})) as system:
-        # A fresh interpreter takes seconds to start on a busy machine: no ask of the test is to wait for that.
-        first = away(system, Puppet)
-        await first.started()
-        first.kill()
-        await first.terminated()
-        yield system
-        await system.settle()
-        assert_ledger_balanced(system)
-    assert_ledger_balanced(system)
 
 
 def away(system: ActorSystem, factory: Any, *args: Any, **options: Any) -> Ref:
@@ -127,7 +59,6 @@ class Gate:
             self._waiting.append(reply)
 
     def open(self) -> None:
-        """Let them go on."""
         self._is_open = True
         for reply in self._waiting:
             reply.send(None)
@@ -152,15 +83,8 @@ class Eye:
         self.stopped.append(ref)
 
 
-def assert_legal(history: tuple[State, ...]) -> None:
-    """Only transitions that there are."""
-    assert history[0] is CREATED
-    for one, next_one in pairwise(history):
-        assert next_one in TRANSITIONS[one], history
-
-
 async def pass_time(system: ActorSystem, clock: ManualClock, seconds: float) -> None:
-    """Let time pass, and everybody do what comes of it."""
+    """Advance the clock, and wait until all has been done that comes of it."""
     await system.settle()
     await clock.advance(seconds)
     await system.settle()

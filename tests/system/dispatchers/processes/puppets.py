@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from operator import attrgetter
@@ -16,132 +16,56 @@ from typing import Any
 
 from greenroom import Actor, ActorRef, Behavior, Behaviors, Context, handles
 
-__all__ = [
-    "Asker",
-    "AsyncBooking",
-    "AsyncLively",
-    "AsyncPuppet",
-    "Bag",
-    "Booking",
-    "Bouncer",
-    "Careful",
-    "Consult",
-    "Door",
-    "Endless",
-    "Full",
-    "Later",
-    "Leaving",
-    "Lively",
-    "Pact",
-    "Puppet",
-    "Ref",
-    "Served",
-    "Stubborn",
-    "Try",
-    "Typed",
-    "Watcher",
-    "all_of",
-    "answering",
-    "began",
-    "call",
-    "closed",
-    "do",
-    "generates",
-    "say",
-    "use",
-]
-
 Ref = ActorRef[Any, Any]
 
 
 @dataclass(frozen=True)
-class Do:
+class Act:
+    """Something that a puppet can do: a method of its, and the arguments."""
+
+    how: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def do(what: str, *args: Any, **kwargs: Any) -> Act:
     """Something to do with a context: the way to an attribute of it, and the arguments if that is a method."""
-
-    what: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    return Act("do", (what, *args), kwargs)
 
 
-@dataclass(frozen=True)
-class Call:
+def call(ref: Ref, what: str, *args: Any, **kwargs: Any) -> Act:
     """Something to do with a ref."""
-
-    ref: Ref
-    what: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    return Act("call", (ref, what, *args), kwargs)
 
 
-@dataclass(frozen=True)
-class Use:
-    """Something to do with what an actor has kept: a timer, a reply."""
-
-    index: int
-    what: str
-    args: tuple[Any, ...] = ()
+def use(index: int, what: str, *args: Any) -> Act:
+    """Something to do with what an actor has kept, a timer or a reply, counted from 0."""
+    return Act("use", (index, what, *args))
 
 
-@dataclass(frozen=True)
-class Say:
-    """A behavior to return, by its name."""
-
-    what: str
-    args: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class All:
-    """Several things to do, in order."""
-
-    acts: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Try:
-    """Something to do that may fail: the exception is then the result. Its act is not awaited outside of it."""
-
-    act: Any
-
-
-@dataclass(frozen=True)
-class Consult:
-    """Ask this one what to do, and do that."""
-
-    ref: Ref
-
-
-@dataclass(frozen=True)
-class Later:
-    """Have something come later as a message to oneself: a value, or an exception."""
-
-    outcome: Any
-    mapped: bool = False
-
-
-def do(what: str, *args: Any, **kwargs: Any) -> Do:
-    """Something to do with a context."""
-    return Do(what, args, kwargs)
-
-
-def call(ref: Ref, what: str, *args: Any, **kwargs: Any) -> Call:
-    """Something to do with a ref."""
-    return Call(ref, what, args, kwargs)
-
-
-def use(index: int, what: str, *args: Any) -> Use:
-    """Something to do with what was kept, counted from 0."""
-    return Use(index, what, args)
-
-
-def say(what: str, *args: Any) -> Say:
+def say(what: str, *args: Any) -> Act:
     """A behavior to return: `Behaviors.stopped`, say."""
-    return Say(what, args)
+    return Act("say", (what, *args))
 
 
-def all_of(*acts: Any) -> All:
+def all_of(*acts: Any) -> Act:
     """Several things to do; the result is that of the last."""
-    return All(acts)
+    return Act("all_of", acts)
+
+
+def attempt(act: Any) -> Act:
+    """Something to do that may fail: the exception is then the result. What it returns is not awaited outside of it."""
+    return Act("attempt", (act,))
+
+
+def consult(ref: Ref) -> Act:
+    """Ask this one what to do, and do that; for those that can await."""
+    return Act("consult", (ref,))
+
+
+def later(outcome: Any, mapped: bool = False) -> Act:
+    """Have something come later as a message to oneself: a value, or an exception."""
+    return Act("later", (outcome, mapped))
 
 
 _KEPT = ("send_after", "send_every", "timers.start", "defer_reply", "monitor")
@@ -173,61 +97,45 @@ class Puppet(Actor[Any, Any]):
         """Do it; something to await, if it takes a while."""
         if isinstance(act, BaseException):
             raise act
-        doing = _DOING.get(type(act))
-        return _PLAIN if doing is None else doing(self, act)
+        return getattr(self, act.how)(*act.args, **act.kwargs) if isinstance(act, Act) else _PLAIN
 
-    def _do(self, act: Do) -> Any:
-        if act.what == "set":
-            return setattr(self.ctx, *act.args)
-        found = attrgetter(act.what)(self.ctx)
-        result = found(*act.args, **act.kwargs) if callable(found) else found
-        if act.what in _KEPT:
+    def do(self, what: str, *args: Any, **kwargs: Any) -> Any:
+        if what == "set":
+            return setattr(self.ctx, *args)
+        found = attrgetter(what)(self.ctx)
+        result = found(*args, **kwargs) if callable(found) else found
+        if what in _KEPT:
             self.kept.append(result)
-        return None if act.what in _HERE else result
+        return None if what in _HERE else result
 
-    def _call(self, act: Call) -> Any:
-        found = getattr(act.ref, act.what)
-        return found(*act.args, **act.kwargs) if callable(found) else found
+    def call(self, ref: Ref, what: str, *args: Any, **kwargs: Any) -> Any:
+        found = getattr(ref, what)
+        return found(*args, **kwargs) if callable(found) else found
 
-    def _use(self, act: Use) -> Any:
-        found = getattr(self.kept[act.index], act.what)
-        return found(*act.args) if callable(found) else found
+    def use(self, index: int, what: str, *args: Any) -> Any:
+        found = getattr(self.kept[index], what)
+        return found(*args) if callable(found) else found
 
-    def _say(self, act: Say) -> Any:
-        found: Any = getattr(Behaviors, act.what)
-        return found(*act.args) if act.args else found
+    def say(self, what: str, *args: Any) -> Any:
+        found: Any = getattr(Behaviors, what)
+        return found(*args) if args else found
 
-    def _all(self, act: All) -> Any:
-        results = [self.obey(one) for one in act.acts]
-        return results[-1]
+    def all_of(self, *acts: Any) -> Any:
+        return [self.obey(one) for one in acts][-1]
 
-    def _try(self, act: Try) -> Any:
+    def attempt(self, act: Any) -> Any:
         try:
-            return self.obey(act.act)
+            return self.obey(act)
         except Exception as exc:
             return exc
 
-    def _later(self, act: Later) -> Any:
-        mapped = _mapped if act.mapped else None
-        self.ctx.pipe_to_self(_after_a_turn(act.outcome), map=mapped, on_error=mapped)
-
-    def _consult(self, act: Consult) -> Any:
-        raise TypeError("only who can await can ask")
+    def later(self, outcome: Any, mapped: bool) -> Any:
+        map_result = _mapped if mapped else None
+        self.ctx.pipe_to_self(_after_a_turn(outcome), map=map_result, on_error=map_result)
 
 
 _PLAIN: Any = object()
 """What comes of a message that is nothing to do."""
-
-_DOING: dict[type, Callable[[Any, Any], Any]] = {
-    Do: lambda me, act: me._do(act),
-    Call: lambda me, act: me._call(act),
-    Use: lambda me, act: me._use(act),
-    Say: lambda me, act: me._say(act),
-    All: lambda me, act: me._all(act),
-    Try: lambda me, act: me._try(act),
-    Later: lambda me, act: me._later(act),
-    Consult: lambda me, act: me._consult(act),
-}
 
 
 async def _after_a_turn(outcome: Any) -> Any:
@@ -254,20 +162,20 @@ class AsyncPuppet(Puppet):
 
     async def carry_out(self, act: Any) -> Any:
         """Do it, to its end."""
-        if isinstance(act, Consult):
-            return await self.carry_out(await act.ref.ask((self.name, "consults")))
-        if isinstance(act, Try):
-            try:
-                return await self.carry_out(act.act)
-            except Exception as exc:
-                return exc
-        if isinstance(act, All):
-            result = None
-            for one in act.acts:
-                result = await self.carry_out(one)
-            return result
         result = self.obey(act)
         return await result if isawaitable(result) else result
+
+    async def consult(self, ref: Ref) -> Any:
+        return await self.carry_out(await ref.ask((self.name, "consults")))
+
+    async def attempt(self, act: Any) -> Any:
+        try:
+            return await self.carry_out(act)
+        except Exception as exc:
+            return exc
+
+    async def all_of(self, *acts: Any) -> Any:
+        return [await self.carry_out(one) for one in acts][-1]
 
 
 class Watcher(AsyncPuppet):
@@ -368,8 +276,8 @@ class AsyncLively(AsyncPuppet):
         self.tell(self.name, hook, *more)
         await asyncio.sleep(0)
         act = self.acts.get(hook)
-        if isinstance(act, Consult):
-            act = await act.ref.ask((self.name, hook), timeout=None)
+        if isinstance(act, Act) and act.how == "consult":
+            act = await act.args[0].ask((self.name, hook), timeout=None)
         result = None if act is None else await self.carry_out(act)
         if result is not None:
             self.tell("came of it", result)
@@ -523,7 +431,7 @@ class Leaving(Actor[Any, Any]):
     async def receive(self, hold: Any) -> Any:
         self.ctx.stop()
         try:
-            await hold.ref.ask("hold", timeout=None)
+            await hold.args[0].ask("hold", timeout=None)
         except asyncio.CancelledError:
             return "cancelled"
         return "done"

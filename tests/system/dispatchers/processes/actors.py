@@ -92,19 +92,6 @@ class Counter(Actor[Any, Any]):
         return None
 
 
-class Bag(Actor[Any, Any]):
-    """Keeps what it gets, in order."""
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def receive(self, message: Any) -> Any:
-        if message == "seen":
-            return self.seen
-        self.seen.append(message)
-        return None
-
-
 async def _something_else() -> None:
     """Wait for what is no answer."""
     aio = asyncio.get_running_loop()
@@ -154,8 +141,6 @@ class Clerk(Actor[Any, Any]):
                     ref.tell(word)
             case ("send", ref, word):
                 await ref.send(word)
-            case ("forward", ref):
-                self.ctx.forward(ref)
             case ("state", ref):
                 return ref.state, ref.is_alive
             case ("end of", ref):
@@ -168,7 +153,7 @@ class Clerk(Actor[Any, Any]):
 
 
 class Keeper(Actor[Any, Any]):
-    """Spawns, watches and times."""
+    """Spawns, watches and stops others."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -180,42 +165,14 @@ class Keeper(Actor[Any, Any]):
                 return ctx.spawn(factory, **options)
             case ("watch", ref):
                 ctx.watch(ref)
-            case ("watch with", ref, word):
-                ctx.watch(ref, word)
-            case ("unwatch", ref):
-                ctx.unwatch(ref)
-            case ("monitor", ref):
-                return ctx.monitor(ref)
-            case ("link", ref):
-                ctx.link(ref)
-            case ("trap", value):
-                ctx.trap_exit = value
-                return ctx.trap_exit
-            case ("after", delay, word):
-                ctx.send_after(delay, ctx.self, word)
-            case ("every", delay, word):
-                ctx.timers.start("tick", delay, word, every=delay)
-                return ctx.timers.active
-            case ("cancel", key):
-                return ctx.timers.cancel(key), ctx.timers.active
-            case ("quiet", seconds):
-                ctx.set_receive_timeout(seconds)
             case "children":
                 return ctx.children
             case ("stop child", ref):
                 ctx.stop(ref)
             case "told":
                 return self.told
-            case "now":
-                return ctx.now()
             case "log":
                 ctx.log.warning("from %s", "afar")
-            case ("pipe", value, witness):
-                self.witness = witness
-                ctx.pipe_to_self(_later(value), lambda result: ("piped", result))
-            case ("piped", _):
-                self.told.append(message)
-                self.witness.tell("piped")
             case "tree":
                 return ctx.system.tree(), ctx.system.name, ctx.system.actor(ctx.self.path)
             case _:
@@ -227,11 +184,6 @@ class Keeper(Actor[Any, Any]):
 
     def on_child_terminated(self, ref: ActorRef[Any, Any], cause: BaseException | None) -> None:
         self.told.append(("child", ref.name))
-
-
-async def _later(value: Any) -> Any:
-    await asyncio.sleep(0)
-    return value
 
 
 class Hooked(Actor[Any, Any]):
@@ -379,16 +331,6 @@ def _peak_memory() -> int:
     """Bytes that this process has had at most. `getrusage` would count those of the one that started it, too."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-
-
-class BadStart(Actor[Any, Any]):
-    """Cannot be made."""
-
-    def __init__(self) -> None:
-        raise ValueError("no way")
-
-    def receive(self, message: Any) -> None:
-        """Never called."""
 
 
 class Slow(Actor[Any, Any]):

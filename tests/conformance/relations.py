@@ -1,4 +1,4 @@
-"""Actors for tests of monitors and links: they do with their contexts what a test says, and note what they are told."""
+"""Actors that watch, monitor and link others, and what they are told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from inspect import isawaitable
 from typing import Any
 
 from greenroom import (
+    Actor,
     ActorRef,
     ActorSystem,
     Backoff,
@@ -18,26 +19,43 @@ from greenroom import (
     MonitorRef,
     Supervision,
 )
-from tests.conformance.watchers import Doer, Ref
 from tests.gates import Event
 
-__all__ = [
-    "AT_ONCE",
-    "ENDS",
-    "SLOWLY",
-    "STOP",
-    "AsyncDoer",
-    "AsyncTrapper",
-    "Busy",
-    "Panic",
-    "Trapper",
-    "downs",
-    "exits",
-    "link",
-    "link_to",
-    "monitor_all",
-    "raising",
-]
+Ref = ActorRef[Any, Any]
+BAD = ValueError("bad")
+
+
+class Doer(Actor[Any, Any]):
+    """Does with its context what a message says, if that is a function; notes it, if not."""
+
+    def __init__(self, log: list[Any] | None = None) -> None:
+        self.log = [] if log is None else log
+
+    def receive(self, message: Any) -> Any:
+        if callable(message):
+            return message(self.ctx)
+        self.log.append(message)
+        return None
+
+
+class Watcher(Doer):
+    def on_terminated(self, ref: Ref, cause: BaseException | None) -> Any:
+        self.log.append((ref, cause))
+
+
+class Plain(Actor[Any, Any]):
+    def receive(self, message: Any) -> Any:
+        return message
+
+
+async def end(ref: Ref, cause: BaseException | None = None) -> Ref:
+    if cause is None:
+        ref.stop()
+    else:
+        ref.fail(cause)
+    await ref.terminated()
+    return ref
+
 
 STOP = Supervision(Directive.STOP)
 AT_ONCE = Supervision(backoff=None)
@@ -82,18 +100,18 @@ def raising(cause: BaseException) -> Callable[[Context], Any]:
 
 
 def monitor_all(*refs: Ref) -> Callable[[Context], Any]:
-    """What an actor does to monitor each of `refs`; the answer is its monitors."""
+    """An act for a context: monitor each of `refs`; the answer is the monitors."""
     return lambda ctx: [ctx.monitor(ref) for ref in refs]
 
 
 def downs(log: list[Any]) -> list[tuple[MonitorRef, Ref, ExitReason]]:
-    """What a log of nothing but `Down` says."""
+    """The contents of a log that must have nothing but `Down`."""
     assert all(isinstance(one, Down) for one in log), log
     return [(one.mref, one.ref, one.reason) for one in log]
 
 
 def link_to(ref: Ref) -> Callable[[Context], None]:
-    """What an actor does to be linked to `ref`."""
+    """An act for a context: link to `ref`."""
     return lambda ctx: ctx.link(ref)
 
 
@@ -106,7 +124,7 @@ async def link(one: Ref, other: Ref, side: str = "mine") -> None:
 
 
 def exits(log: list[Any]) -> list[tuple[Ref, ExitReason]]:
-    """What a log of nothing but `Exit` says."""
+    """The contents of a log that must have nothing but `Exit`."""
     assert all(isinstance(one, Exit) for one in log), log
     return [(one.ref, one.reason) for one in log]
 

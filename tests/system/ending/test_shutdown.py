@@ -1,4 +1,4 @@
-"""A cancelled block: its system is hurried to its end, which comes before the cancellation goes on (M11)."""
+"""A shutdown that is cancelled, or that comes at any moment."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ from typing import Any
 
 import pytest
 
-from greenroom import Actor, ActorRef, ActorSystem, ManualClock, SystemConfig, SystemFailed
-from greenroom.testing import assert_ledger_balanced
+from greenroom import (
+    Actor,
+    ActorRef,
+    ActorSystem,
+    Lane,
+    MailboxConfig,
+    ManualClock,
+    Overflow,
+    Supervision,
+    SystemConfig,
+    SystemFailed,
+)
+from greenroom.errors import GreenroomError
+from greenroom.testing import Simulation, assert_ledger_balanced, faults
+from tests.conformance.lives import report_of
 
 DISPATCHERS = ["concurrent", "parallel", "pinned", "process"]
 PATIENCE = 120.0
@@ -130,7 +143,7 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("kind", [Stubborn, SlowToStop])
-def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[Actor], dispatcher: str) -> None:
+def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[Actor], dispatcher: str) -> None:  # M11
     async def main() -> None:
         stage = Stage(kind, dispatcher)
         task = await stage.cancel_inside()
@@ -142,7 +155,7 @@ def test_a_block_that_is_cancelled_inside_gives_its_actors_a_second(kind: type[A
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
-def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) -> None:
+def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) -> None:  # M11
     async def main() -> None:
         stage = Stage(Tidy, dispatcher)
         task = asyncio.create_task(stage.block(stays=True))
@@ -158,7 +171,7 @@ def test_a_cancelled_block_cancels_handlers_and_lets_hooks_run(dispatcher: str) 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
 @pytest.mark.parametrize("kind", [Stubborn, SlowToStop])
-def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatcher: str) -> None:
+def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatcher: str) -> None:  # M11
     async def main() -> None:
         stage = Stage(kind, dispatcher)
         task = await stage.cancel_inside()
@@ -169,7 +182,7 @@ def test_a_block_that_is_cancelled_twice_ends_at_once(kind: type[Actor], dispatc
 
 
 @pytest.mark.parametrize("dispatcher", DISPATCHERS)
-def test_a_block_that_is_cancelled_as_it_is_left_ends_as_soon(dispatcher: str) -> None:
+def test_a_block_that_is_cancelled_as_it_is_left_ends_as_soon(dispatcher: str) -> None:  # M11
     async def main() -> None:
         stage = Stage(SlowToStop, dispatcher)
         task = asyncio.create_task(stage.block(stays=False))
@@ -181,7 +194,7 @@ def test_a_block_that_is_cancelled_as_it_is_left_ends_as_soon(dispatcher: str) -
     run(main)
 
 
-def test_a_block_that_has_been_left_for_a_second_is_over_when_its_timeout_strikes() -> None:
+def test_a_block_that_has_been_left_for_a_second_is_over_when_its_timeout_strikes() -> None:  # M11
     async def main() -> None:
         stage = Stage(SlowToStop, "concurrent")
         with pytest.raises(TimeoutError):
@@ -192,7 +205,7 @@ def test_a_block_that_has_been_left_for_a_second_is_over_when_its_timeout_strike
     run(main)
 
 
-def test_a_block_that_is_cancelled_and_has_nobody_to_wait_for_ends_at_once() -> None:
+def test_a_block_that_is_cancelled_and_has_nobody_to_wait_for_ends_at_once() -> None:  # M11
     async def main() -> None:
         system = ActorSystem("idle")
 
@@ -202,13 +215,12 @@ def test_a_block_that_is_cancelled_and_has_nobody_to_wait_for_ends_at_once() -> 
 
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.create_task(block()), 0.001)
-        assert system.report is not None
-        assert system.report.forced == ()
+        assert report_of(system).forced == ()
 
     run(main)
 
 
-def test_cancelling_who_awaits_the_shutdown_only_ends_the_waiting() -> None:
+def test_cancelling_who_awaits_the_shutdown_only_ends_the_waiting() -> None:  # M11
     async def main() -> None:
         stage = Stage(SlowToStop, "concurrent")
         block = asyncio.create_task(stage.block(stays=True))
@@ -231,7 +243,7 @@ def test_cancelling_who_awaits_the_shutdown_only_ends_the_waiting() -> None:
     run(main)
 
 
-def test_the_end_of_asyncio_ends_a_system_whose_shutdown_was_just_requested() -> None:
+def test_the_end_of_asyncio_ends_a_system_whose_shutdown_was_just_requested() -> None:  # M11
     made: list[ActorSystem] = []
 
     async def block() -> None:
@@ -253,10 +265,111 @@ def test_the_end_of_asyncio_ends_a_system_whose_shutdown_was_just_requested() ->
     assert system.actors() == []
 
 
-def test_a_failure_is_told_by_a_block_that_nobody_cancels() -> None:
+def test_a_failure_is_told_by_a_block_that_nobody_cancels() -> None:  # M11
     async def main() -> None:
         with pytest.raises(SystemFailed):
             async with ActorSystem("failed") as system:
                 system.fail(ValueError("no"))
 
     run(main)
+
+
+STOP_TIMEOUT = 2.0
+LAST_MOMENT = 1500
+CONFIG = SystemConfig(stop_timeout=STOP_TIMEOUT, supervision=Supervision(max_restarts=None))
+
+
+class Worker(Actor[int, int]):
+    """Passes work on: by tell, by ask, after a while, and to itself."""
+
+    def __init__(self, crew: list[ActorRef[int, int]], place: int) -> None:
+        self.crew = crew
+        self.place = place
+
+    async def pre_start(self) -> None:
+        self.ctx.send_every(0.01, self.ctx.self, 1)
+        if self.place % 3 == 0:
+            await asyncio.sleep(0.001)
+
+    async def receive(self, message: int) -> int:
+        peer = self.crew[(self.place * 7 + message) % len(self.crew)]
+        try:
+            if message % 5 == 0:
+                await asyncio.sleep(0.003)
+            elif message % 5 == 1:
+                peer.tell(message + 1, lane=Lane.CONTROL if message % 2 else Lane.DATA)
+            elif message % 5 == 2 and peer is not self.ctx.self:
+                return await peer.ask(message + 3, timeout=0.05)
+            elif message % 5 == 3:
+                self.ctx.spawn(Child).tell(message)
+            else:
+                await peer.send(message + 2, timeout=0.02)
+        except GreenroomError:
+            pass  # its peer is full, waits for it, or has ended
+        return message
+
+    async def post_stop(self) -> None:
+        if self.place == 4:
+            await asyncio.sleep(2 * STOP_TIMEOUT)  # it would not stop in time
+
+
+class Child(Actor[int, None]):
+    """Fails now and then, and ends."""
+
+    def receive(self, message: int) -> Any:
+        if message % 2:
+            raise ValueError("odd")
+        self.ctx.stop()
+
+
+MAILBOXES = [MailboxConfig(capacity=4), MailboxConfig(capacity=3, overflow=Overflow.DROP_OLD), MailboxConfig()]
+
+
+async def work_until_the_end(system: ActorSystem) -> None:
+    """Keep everybody busy until the system is stopped."""
+    crew: list[ActorRef[int, int]] = []
+    crew.extend(system.spawn(Worker, crew, place, mailbox=MAILBOXES[place % 3]) for place in range(12))
+    for number in range(60):
+        if system.phase == "running":
+            try:
+                crew[number % 12].tell(number)
+            except GreenroomError:
+                await asyncio.sleep(0)
+    await system.stopped()
+
+
+def shut_down_at(seed: int) -> None:
+    simulation = Simulation(
+        seed,
+        schedule="pct" if seed % 3 == 0 else "random",
+        faults=[
+            faults.shutdown(at=(1, LAST_MOMENT)),
+            faults.crash(Worker, at=(1, 30), chance=0.3),
+            faults.delay(by=(0.0, 0.01), chance=0.2),
+            faults.slow(Child, by=(0.0, 0.002), chance=0.2),
+            faults.fill(Worker, at=(1, 20), lasting=(0.0, 0.05), chance=0.3),
+        ],
+        config=CONFIG,
+        keep=0,
+    )
+    simulation.run(work_until_the_end)
+    system = simulation.system
+    assert system is not None
+    ledger = assert_ledger_balanced(system)
+    assert ledger.queued == ledger.in_hand == 0
+    assert system.actors() == []
+    assert system.report is not None
+    assert system.report.seconds <= STOP_TIMEOUT + 0.1
+    assert system.report.started == system.report.terminated
+
+
+@pytest.mark.parametrize("tens", range(6))
+def test_it_ends_in_time_and_loses_nothing_at_any_moment(tens: int) -> None:
+    for seed in range(10 * tens, 10 * tens + 10):
+        shut_down_at(seed)
+
+
+@pytest.mark.slow
+def test_it_ends_in_time_and_loses_nothing_at_a_thousand_moments() -> None:
+    for seed in range(1000):
+        shut_down_at(seed)
