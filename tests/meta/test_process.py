@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -57,45 +58,46 @@ class AsyncLine(MetaProcess):
         self.sock.close()
 
 
+Ends = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """The socket of a meta-process, which closes it, and the other end."""
+    ours, theirs = pair()
+    with theirs:
+        yield ours, theirs
+
+
 # -- two threads of work
-def test_the_reader_and_the_handler_have_threads_of_their_own(play: Play) -> None:  # E3, E1
-    ours, theirs = pair()
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Line(ours))
-        theirs.sendall(b"in")
-        data, reading = await scene.heard()
-        assert data == b"in"
-        alias.tell(b"out")
-        handling = await scene.heard()
-        assert len({reading, handling, threading.current_thread()}) == 3
-        assert "meta" in system.dispatchers
-        assert system.dispatchers.threads["meta"] >= 1
-        await system.settle()
-        assert theirs.recv(100) == b"out"
-
-    with theirs:
-        play(program)
+async def test_the_reader_and_the_handler_have_threads_of_their_own(system: ActorSystem, ends: Ends) -> None:  # E3, E1
+    ours, theirs = ends
+    scene = Scene(system)
+    alias = await scene.spawn(Line(ours))
+    theirs.sendall(b"in")
+    data, reading = await scene.heard()
+    assert data == b"in"
+    alias.tell(b"out")
+    handling = await scene.heard()
+    assert len({reading, handling, threading.current_thread()}) == 3
+    assert "meta" in system.dispatchers
+    assert system.dispatchers.threads["meta"] >= 1
+    await system.settle()
+    assert theirs.recv(100) == b"out"
 
 
-def test_an_async_start_and_async_handlers_take_no_thread(play: Play) -> None:  # E3, E1
-    ours, theirs = pair()
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        before = threading.enumerate()
-        alias = await scene.spawn(AsyncLine(ours))
-        theirs.sendall(b"in")
-        assert await scene.heard() == (b"in", threading.current_thread())
-        alias.tell(b"out")
-        assert await scene.heard() is threading.current_thread()
-        await system.settle()
-        assert theirs.recv(100) == b"out"
-        assert threading.enumerate() == before
-
-    with theirs:
-        play(program)
+async def test_an_async_start_and_async_handlers_take_no_thread(system: ActorSystem, ends: Ends) -> None:  # E3, E1
+    ours, theirs = ends
+    scene = Scene(system)
+    before = threading.enumerate()
+    alias = await scene.spawn(AsyncLine(ours))
+    theirs.sendall(b"in")
+    assert await scene.heard() == (b"in", threading.current_thread())
+    alias.tell(b"out")
+    assert await scene.heard() is threading.current_thread()
+    await system.settle()
+    assert theirs.recv(100) == b"out"
+    assert threading.enumerate() == before
 
 
 async def test_an_async_start_goes_with_a_handler_that_blocks(system: ActorSystem) -> None:  # E3, E1
@@ -120,8 +122,8 @@ async def test_an_async_start_goes_with_a_handler_that_blocks(system: ActorSyste
     assert handling is not threading.current_thread()
 
 
-def test_a_handler_may_block_for_what_the_reader_reads(play: Play) -> None:  # E3, E1
-    ours, theirs = pair()
+async def test_a_handler_may_block_for_what_the_reader_reads(system: ActorSystem, ends: Ends) -> None:  # E3, E1
+    ours, theirs = ends
     came = threading.Event()
 
     class Patient(Line):
@@ -134,18 +136,14 @@ def test_a_handler_may_block_for_what_the_reader_reads(play: Play) -> None:  # E
             assert came.wait(100)
             self.send(self.parent, "went on")
 
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Patient(ours))
-        alias.tell("wait")
-        assert await scene.heard() == "blocked"
-        assert await scene.do(lambda ctx: "the system goes on") == "the system goes on"
-        assert not came.is_set()
-        theirs.sendall(b"x")
-        assert await scene.heard() == "went on"
-
-    with theirs:
-        play(program)
+    scene = Scene(system)
+    alias = await scene.spawn(Patient(ours))
+    alias.tell("wait")
+    assert await scene.heard() == "blocked"
+    assert await scene.do(lambda ctx: "the system goes on") == "the system goes on"
+    assert not came.is_set()
+    theirs.sendall(b"x")
+    assert await scene.heard() == "went on"
 
 
 async def test_handlers_run_one_at_a_time_and_in_order(system: ActorSystem) -> None:  # E3, E1
@@ -187,23 +185,18 @@ class Refusing(ThreadPoolExecutor):
         raise AssertionError("asyncio's own threads are not for this")
 
 
-def test_asyncios_own_threads_are_never_used(play: Play) -> None:  # E3, E1
-    ours, theirs = pair()
-
-    async def program(system: ActorSystem) -> None:
-        asyncio.get_running_loop().set_default_executor(Refusing())
-        scene = Scene(system)
-        alias = await scene.spawn(Line(ours))
-        for _ in range(10):
-            alias.tell(b"out")
-        theirs.sendall(b"in")
-        assert len(await scene.all_heard(11)) == 11
-        assert await alias.inspect() == {}
-        alias.stop()
-        assert await alias.terminated() == ExitReason(ExitKind.NORMAL)
-
-    with theirs:
-        play(program)
+async def test_asyncios_own_threads_are_never_used(system: ActorSystem, ends: Ends) -> None:  # E3, E1
+    ours, theirs = ends
+    asyncio.get_running_loop().set_default_executor(Refusing())
+    scene = Scene(system)
+    alias = await scene.spawn(Line(ours))
+    for _ in range(10):
+        alias.tell(b"out")
+    theirs.sendall(b"in")
+    assert len(await scene.all_heard(11)) == 11
+    assert await alias.inspect() == {}
+    alias.stop()
+    assert await alias.terminated() == ExitReason(ExitKind.NORMAL)
 
 
 async def test_one_without_a_start_lives_until_it_is_stopped(system: ActorSystem) -> None:  # E3, E1
@@ -308,22 +301,19 @@ def test_before_it_is_spawned_it_says_so(use: Any) -> None:  # E1, E3
     assert Quiet().stopping is False
 
 
-def test_a_manual_clock_need_not_move_for_a_meta_process(play: Play) -> None:  # E3, E1
-    ours, theirs = pair()
-
-    async def program(system: ActorSystem) -> None:
-        scene = Scene(system)
-        alias = await scene.spawn(Line(ours))
-        theirs.sendall(b"in")
-        assert (await scene.heard())[0] == b"in"
-        alias.tell(b"out")
-        await scene.heard()
-        scene.owner.stop()
-        await scene.owner.terminated()
-        assert ours.fileno() == -1
-
-    with theirs:
-        play(program, clock=ManualClock())
+async def test_a_manual_clock_need_not_move_for_a_meta_process(
+    system: ActorSystem, ends: Ends, clock: ManualClock
+) -> None:  # E3, E1
+    ours, theirs = ends
+    scene = Scene(system)
+    alias = await scene.spawn(Line(ours))
+    theirs.sendall(b"in")
+    assert (await scene.heard())[0] == b"in"
+    alias.tell(b"out")
+    await scene.heard()
+    scene.owner.stop()
+    await scene.owner.terminated()
+    assert ours.fileno() == -1
 
 
 # -- what it finds out and sets
