@@ -25,7 +25,7 @@ from greenroom import (
     SystemConfig,
 )
 from greenroom.errors import FailedElsewhere, FrameTooLarge, NotSendable, Unhandled
-from greenroom.system.dispatchers.processes.pool import messages
+from greenroom.system.dispatchers.processes.pool import executor
 from greenroom.system.dispatchers.processes.pool.executor import Window
 from greenroom.testing import TestProbe, assert_ledger_balanced
 from tests.conformance.sending import until
@@ -305,7 +305,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(messages, "monotonic", made)
+    monkeypatch.setattr(executor, "monotonic", made)
     return made
 
 
