@@ -191,7 +191,6 @@ ONE_BUILD = (
     "tests/testing/checks/",
     "tests/testing/exploring/",
     "tests/testing/harness/",
-    "tests/testing/probing/",
     "tests/testing/tracing/",
     "tests/testing/test_",
     "tests/tools/test_model.py",
