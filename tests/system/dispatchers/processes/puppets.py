@@ -459,7 +459,7 @@ class Asker(AsyncPuppet):
         if not isinstance(message, list):
             return await super().receive(message)
         first, *rest = message
-        return await first.ask(rest, timeout=5.0) if rest else await first.ask("the end", timeout=5.0)
+        return await first.ask(rest, timeout=None) if rest else await first.ask("the end", timeout=None)
 
 
 class Stubborn(Actor[Any, Any]):
