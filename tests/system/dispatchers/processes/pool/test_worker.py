@@ -17,13 +17,14 @@ from tests.system.dispatchers.processes.conformance.home import Ear
 from tests.system.dispatchers.processes.test_messages import ONE
 from tests.system.dispatchers.processes.unruly import Busy, Hooked, Many, PanicsWhenRead, PanicsWhenSent, Teller
 
-pytestmark = pytest.mark.config(stop_timeout=0.2)
+HASTY = pytest.mark.config(stop_timeout=0.2)
 
 
 # -- a neighbour that is merely busy
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "restart", "crash"])
+@HASTY
 async def test_the_end_of_one_does_not_end_another_that_is_busy(
     system: ActorSystem, end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -57,6 +58,7 @@ async def test_the_end_of_one_does_not_end_another_that_is_busy(
 
 
 @pytest.mark.parametrize("end", ["kill", "restart"])
+@HASTY
 async def test_messages_that_did_not_reach_one_behind_a_busy_neighbour_are_lost_and_not_failed(
     system: ActorSystem, end: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,6 +86,7 @@ async def test_messages_that_did_not_reach_one_behind_a_busy_neighbour_are_lost_
 
 
 @pytest.mark.parametrize("what", ["until", "keep the lock"])
+@HASTY
 async def test_one_that_is_itself_to_end_and_does_not_let_go_takes_the_worker_with_it(
     system: ActorSystem, what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
