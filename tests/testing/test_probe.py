@@ -1046,15 +1046,17 @@ async def test_nobody_is_told_who_no_longer_waits() -> None:
     assert inbox._waiters == []
 
 
-@pytest.mark.anyio
-async def test_a_loop_that_is_closed_is_no_trouble() -> None:
+def test_a_loop_that_is_closed_is_no_trouble() -> None:
     inbox = Inbox()
 
+    async def main() -> None:
+        waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
+        await asyncio.sleep(0)
+        waiters.extend(inbox._waiters)
+        waiting.cancel()
+
     waiters: list[Any] = []
-    waiting = asyncio.create_task(inbox.wait_for_arrival(later(), 0))
-    await asyncio.sleep(0)
-    waiters.extend(inbox._waiters)
-    waiting.cancel()
+    asyncio.run(main())
     inbox._waiters = waiters  # as if it had been on its way out
     asyncio.run(asyncio.to_thread(inbox.put, Envelope("a")))
     assert inbox.take() == Envelope("a")
