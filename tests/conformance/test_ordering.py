@@ -264,11 +264,14 @@ async def test_a_thread_has_no_name_unless_it_gives_one(system: ActorSystem) -> 
     assert held.senders == [None, other]
 
 
-async def test_what_a_thread_tells_a_stopped_system_is_a_dead_letter(system: ActorSystem) -> None:  # J15
+def test_what_a_thread_tells_a_stopped_system_is_a_dead_letter(play: Play) -> None:  # J15
     refs: list[ActorRef[Any, Any]] = []
-    refs.append(system.spawn(Listener, []))
-    await refs[0].started()
-    await system.shutdown()
+
+    async def program(system: ActorSystem) -> None:
+        refs.append(system.spawn(Listener, []))
+        await refs[0].started()
+
+    system = play(program)
     run_threads_while_blocked(lambda: refs[-1].tell("too late"))
     refs[-1].tell("too late as well")
     assert [letter.message for letter in system.dead_letters.recent()] == ["too late", "too late as well"]
