@@ -22,9 +22,6 @@ from typing import Protocol
 from greenroom.errors import BadArgument, ClockHeldUp, InvalidDelay
 from greenroom.validation import FINITE, require_delay
 
-__all__ = ["Clock", "ManualClock", "MonotonicClock", "Timeline"]
-
-
 TURNS = 5
 """Turns of asyncio after which a `ManualClock` assumes that nothing there is ready any more."""
 _NANOSECOND = 1e-9

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-__all__ = ["add_note", "counted", "hand_on_notes", "in_words"]
-
 
 def in_words(cause: BaseException) -> str:
     """What an exception says of itself; a user's class may be unable to, and its failure must be told all the same.

@@ -20,8 +20,6 @@ from greenroom.errors import WorkerLost
 from greenroom.errortext import in_words
 from greenroom.frozen import ByFields
 
-__all__ = ["FORCED", "KILLED", "NORMAL", "SHUTDOWN", "ExitKind", "ExitReason", "ends_system"]
-
 
 class ExitKind(Enum):
     """How an actor ended, as supervisors distinguish it."""

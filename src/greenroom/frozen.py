@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ByFields", "Frozen"]
-
 _put = object.__setattr__
 
 

@@ -20,8 +20,6 @@ from greenroom.errors import BadArgument, ConfigError
 from greenroom.frozen import ByFields
 from greenroom.validation import require_instance, require_whole
 
-__all__ = ["LARGEST_CAPACITY", "Lane", "MailboxConfig", "Overflow", "as_lane"]
-
 LARGEST_CAPACITY = 1 << 28
 """The bound of any bound: ring positions are 32-bit numbers."""
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields
 
 from greenroom.frozen import ByFields
 
-__all__ = ["Ledger", "add_up"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ledger(ByFields):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["ORIGINAL_DIR"]
-
 
 def _current_folder() -> str:
     try:

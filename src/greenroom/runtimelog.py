@@ -23,8 +23,6 @@ from typing import Any
 
 from greenroom.tracebacks import fold
 
-__all__ = ["LOGGED_PER_PERIOD", "LOG_PERIOD", "LogLimit", "RuntimeLog", "print_error"]
-
 LOGGED_PER_PERIOD = 5
 """Records of a kind that are logged about one actor in one period, at most."""
 LOG_PERIOD = 10.0

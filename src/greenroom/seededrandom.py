@@ -12,8 +12,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-__all__ = ["Random"]
-
 
 class Random(random.Random):
     """A seeded generator that remembers its seed (`seed_used`), so that a failing run can be repeated."""

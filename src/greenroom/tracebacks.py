@@ -21,8 +21,6 @@ from types import TracebackType
 
 from greenroom.errors import GreenroomError, InternalError
 
-__all__ = ["SHOWS_ALL", "ShownElsewhere", "drop_outer", "fold", "place_of", "set_traceback", "user_part"]
-
 SHOWS_ALL = os.environ.get("GREENROOM_TRACEBACKS", "").lower() == "full"
 _OURS = "greenroom."
 _BESIDE = ("asyncio.", "concurrent.futures.", "contextvars", "threading")

@@ -20,23 +20,6 @@ from greenroom.errors import ConfigError, InvalidDelay
 if TYPE_CHECKING:
     from types import UnionType
 
-__all__ = [
-    "FINITE",
-    "LONGEST_DELAY",
-    "is_number",
-    "is_whole",
-    "require_bool",
-    "require_count",
-    "require_delay",
-    "require_instance",
-    "require_limit",
-    "require_one_of",
-    "require_port",
-    "require_processor",
-    "require_seconds",
-    "require_whole",
-]
-
 LONGEST_DELAY: float = 1e12
 """Thirty thousand years, in seconds: beyond it, the bucket numbers of `Timers` would not fit."""
 FINITE = float_info.max

@@ -10,8 +10,6 @@ from types import AsyncGeneratorType, GeneratorType
 
 from greenroom.errors import NotAnActor
 
-__all__ = ["BehaviorBase", "is_generator", "refuse_returned_generator"]
-
 
 def is_generator(result: object) -> bool:
     """Whether a function that was called has only made a generator, and not run."""

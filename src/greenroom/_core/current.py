@@ -16,16 +16,6 @@ from greenroom._core.build import COMPILED
 if TYPE_CHECKING:
     from greenroom._core.handoff.handoff import Handoff
 
-__all__ = [
-    "begin_tick",
-    "current_handoffs",
-    "current_reader",
-    "end_tick",
-    "sender_here",
-    "ticking_here",
-]
-
-
 current_handoffs: dict[int, Handoff] = {}
 """By the thread's number. Each entry is written and removed by that thread alone, and a dict bears that."""
 

@@ -14,8 +14,6 @@ from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
 from greenroom.validation import is_number, require_whole
 
-__all__ = ["Limits"]
-
 _LARGEST = (1 << 31) - 1
 
 

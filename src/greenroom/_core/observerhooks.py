@@ -17,8 +17,6 @@ from greenroom.errors import HookError
 from greenroom.exits import ends_system
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["EVENTS", "ObserverHooks"]
-
 _log = RuntimeLog()
 
 EVENTS: dict[str, tuple[str, ...]] = {

@@ -10,8 +10,6 @@ from typing import Any
 
 from greenroom._core.itemkinds import TOLD
 
-__all__ = ["NOTICE", "Piped", "Receipt", "Told", "is_from_itself"]
-
 
 class Receipt:
     """Goes with one message, and learns what became of it.

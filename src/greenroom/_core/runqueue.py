@@ -15,8 +15,6 @@ from greenroom._core.build import COMPILED
 if TYPE_CHECKING:
     from greenroom.lanes import Lane
 
-__all__ = ["AdmissionBase", "InboundBase", "RunQueue"]
-
 _FIRST_SIZE = 16
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.system.config import SystemConfig
 
-__all__ = ["VirtualClock", "World", "world_here", "worlds"]
-
 
 class World:
     """The world of real threads and clocks. Methods that tell of an event do nothing here."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["bind", "bind_packets", "connect", "start_program"]
-
 Address = tuple[str, int] | str
 """A host and a port, or the path of a Unix socket."""
 

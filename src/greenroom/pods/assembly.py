@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.troupe import Troupe
 
-__all__ = ["ActorFactory", "Assembly"]
-
 _validate = partial(pack, limit=Process().frame_limit)
 """Raises if something cannot be sent to another process."""
 

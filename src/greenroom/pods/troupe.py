@@ -53,8 +53,6 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["MainLoop", "Troupe"]
-
 _GLANCE = 0.25
 """Seconds after which the thread that called `play()` looks again whether the time is up."""
 

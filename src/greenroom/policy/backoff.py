@@ -19,8 +19,6 @@ from greenroom.validation import is_number
 if TYPE_CHECKING:
     from greenroom.seededrandom import Random
 
-__all__ = ["Backoff", "Delays", "Streak", "elapsed", "next_delay"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backoff(ByFields):

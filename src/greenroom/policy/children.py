@@ -21,8 +21,6 @@ from greenroom.policy.directives import OnRestart, Scope
 from greenroom.policy.specs import require_backoff
 from greenroom.validation import require_bool, require_instance, require_limit, require_one_of, require_seconds
 
-__all__ = ["AutoShutdown", "ChildSpec", "DynamicSpec", "Restart", "Shutdown", "SupervisorSpec"]
-
 
 class Restart(Enum):
     """After which exits a `Supervisor` restarts a child."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Directive", "OnRestart", "Scope", "group_of"]
-
 
 class Directive(Enum):
     """What happens to an actor that failed."""

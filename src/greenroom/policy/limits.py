@@ -11,8 +11,6 @@ from collections import deque
 
 from greenroom.policy.backoff import elapsed
 
-__all__ = ["Window"]
-
 
 class Window:
     """The restarts of the last `within` seconds, both ends included; at most `limit` of them are allowed."""

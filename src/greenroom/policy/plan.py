@@ -16,8 +16,6 @@ from greenroom.exits import ExitKind
 from greenroom.policy.children import AutoShutdown, Restart
 from greenroom.policy.directives import Scope, group_of
 
-__all__ = ["Action", "Child", "Forget", "GiveUp", "ShutDown", "Start", "Stop", "plan", "wants_restart"]
-
 _ORDERLY = frozenset({ExitKind.NORMAL, ExitKind.SHUTDOWN})
 
 

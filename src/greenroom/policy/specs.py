@@ -18,8 +18,6 @@ from greenroom.policy.backoff import Backoff
 from greenroom.policy.directives import Directive, OnRestart, Scope
 from greenroom.validation import require_instance, require_limit, require_one_of, require_seconds
 
-__all__ = ["Supervision", "require_backoff"]
-
 _DEFAULT_BACKOFF = Backoff()
 
 

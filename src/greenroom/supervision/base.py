@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.actor.messaging.reply import Reply
 
-__all__ = ["ChildNotice", "ChildRecord", "ChildWakeup", "SupervisorBase"]
-
 _log = RuntimeLog()
 
 

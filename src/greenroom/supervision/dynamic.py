@@ -14,8 +14,6 @@ from greenroom.policy.plan import wants_restart
 from greenroom.supervision.base import ChildRecord, SupervisorBase
 from greenroom.supervision.requests import StartChild
 
-__all__ = ["DynamicSupervisor"]
-
 
 class DynamicSupervisor(SupervisorBase):
     """Starts children from one template: `StartChild(*args, **kwargs)` adds its arguments to the template's.

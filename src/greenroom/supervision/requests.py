@@ -14,17 +14,6 @@ from typing import Any
 from greenroom.actor.messaging.ref import ActorRef, Request
 from greenroom.actor.records.states import State
 
-__all__ = [
-    "ChildCounts",
-    "ChildInfo",
-    "CountChildren",
-    "DeleteChild",
-    "RestartChild",
-    "StartChild",
-    "StopChild",
-    "WhichChildren",
-]
-
 
 class StartChild(Request[ActorRef]):
     """Start another child: a `Supervisor` takes a `ChildSpec`, a `DynamicSupervisor` the child's arguments.

@@ -27,8 +27,6 @@ from greenroom.policy.plan import Action, Child, Forget, GiveUp, ShutDown, Start
 from greenroom.supervision.base import ChildNotice, ChildRecord, ChildWakeup, SupervisorBase
 from greenroom.supervision.requests import DeleteChild, RestartChild, StartChild
 
-__all__ = ["Supervisor"]
-
 
 class Supervisor(SupervisorBase):
     """Starts its children in order, restarts them by their specs, and stops them in reverse order.

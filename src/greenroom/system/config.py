@@ -33,8 +33,6 @@ from greenroom.validation import require_bool, require_instance, require_seconds
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["OnExit", "SystemConfig"]
-
 MOST_LOOPS = 1024
 _PREFIX = "GREENROOM_"
 _NOT_OURS = frozenset({"PURE", "REQUIRE_COMPILED", "EXPECT", "TRACEBACKS"})

@@ -22,8 +22,6 @@ from greenroom.exits import ends_system
 from greenroom.frozen import Frozen
 from greenroom.runtimelog import LogLimit, RuntimeLog
 
-__all__ = ["DeadLetter", "DeadLetters"]
-
 _log = RuntimeLog("greenroom.dead_letters")
 
 LOGGED_PER_PERIOD = 10

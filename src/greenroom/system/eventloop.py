@@ -11,8 +11,6 @@ from concurrent.futures import Future as ThreadFuture
 from greenroom.errors import NoThread
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["keep_on_core", "loop_factory", "start_thread"]
-
 _log = RuntimeLog()
 
 _START_TIME = 30.0

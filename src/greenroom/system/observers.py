@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from greenroom.exits import ExitReason
     from greenroom.lanes import Lane
 
-__all__ = ["Observer", "Observers"]
-
 
 class Observer(Protocol):
     """An object with one or more of these methods. Those that it lacks are not called, and cost nothing.

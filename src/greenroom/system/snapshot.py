@@ -15,8 +15,6 @@ from greenroom.actor.spawner import CONCURRENT
 from greenroom.lanes import Lane
 from greenroom.ledger import Ledger
 
-__all__ = ["ActorSnapshot", "SystemSnapshot", "draw", "snapshots_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ActorSnapshot:

@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     from greenroom.system.ending.signals import SignalHandling
     from greenroom.system.snapshot import ActorSnapshot, SystemSnapshot
 
-__all__ = ["ActorSystem"]
-
 T = TypeVar("T")
 
 _log = RuntimeLog()

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
     from greenroom.system.loops.thread import SystemLoop
 
-__all__ = ["WATCHDOG", "unwatch", "watch"]
-
 _log = RuntimeLog()
 
 _CHECKS = 4

@@ -23,8 +23,6 @@ from unicodedata import combining, east_asian_width
 from greenroom.exits import ExitReason
 from greenroom.testing.events import NOTES, OUTSIDE, Event, printable, shown
 
-__all__ = ["mermaid", "svg"]
-
 SENT = frozenset({"told", "asked", "ticked"})
 LOST = frozenset({"dead_letter", "dropped", "full"})
 BETWEEN_TWO = SENT | {"taken", "answered", "refused"}

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
     from greenroom.policy.directives import Directive
     from greenroom.policy.specs import Supervision
 
-__all__ = [
-    "Demonitored",
-    "Effect",
-    "Failed",
-    "Linked",
-    "Monitored",
-    "Sent",
-    "Spawned",
-    "Stopped",
-    "TimerStarted",
-    "Unlinked",
-    "Unwatched",
-    "Watched",
-]
-
 
 class Effect:
     """Something that an actor under test did, or that happened to it."""

@@ -33,8 +33,6 @@ from greenroom.system.loops.thread import LoopThread
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
-__all__ = ["MainEventLoop", "VirtualEventLoop"]
-
 _LAST_TASKS = 1.0
 """Virtual seconds that the cancelled tasks of a virtual thread have to end."""
 _COLLECT_EVERY = 100_000

@@ -9,8 +9,6 @@ from typing import Any
 from greenroom._core.simulation import events as event_kinds
 from greenroom.exits import ExitReason
 
-__all__ = ["KINDS", "NOTES", "OUTSIDE", "Event", "printable", "shown"]
-
 OUTSIDE = "(outside)"
 """The sender of messages that no actor sends: the program itself and its tasks."""
 _LONGEST = 80

@@ -20,8 +20,6 @@ from greenroom.testing.trace import Trace
 from greenroom.testing.workerpool import NotRepeated, RunHung, WorkerLost, WorkerPool
 from greenroom.validation import is_number, require_whole
 
-__all__ = ["Failure", "Report", "describe", "explore"]
-
 _KEEP = 100_000
 _USUAL_STEPS = 1_000_000
 _SHOWN = 60

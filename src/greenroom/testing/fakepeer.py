@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenroom.meta.simulated.program import Programs, SimulatedProgram
     from greenroom.system.system import ActorSystem
 
-__all__ = ["FakeConnection", "FakePeer", "FakeProgram", "exit_status"]
-
 
 class FakePeer:
     """Connects to the servers of a simulated system, takes the connections of its clients, and is its programs.

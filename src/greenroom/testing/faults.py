@@ -22,8 +22,6 @@ from greenroom._core.simulation.schedules import SplitMix
 from greenroom.errors import ConfigError
 from greenroom.validation import is_number, is_whole
 
-__all__ = ["Fault", "crash", "delay", "fill", "reorder", "shutdown", "slow", "stop"]
-
 Who = str | type
 Number = int | tuple[int, int] | None
 Seconds = float | tuple[float, float]

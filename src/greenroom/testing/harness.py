@@ -60,8 +60,6 @@ else:
     A = TypeVar("A")
     E = TypeVar("E")
 
-__all__ = ["ActorHarness", "PendingAnswer", "TestInbox"]
-
 _VISITS = 10_000
 """How many visits to actors one call may take while time stands still; more mean an endless loop."""
 _VISITS_IN_TIME = 1_000_000

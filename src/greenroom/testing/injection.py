@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from greenroom._core.delivery.admission import Admission
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["Injector"]
-
 Pair = tuple[str, Cell, Lane]
 """The sender of messages, the actor they go to, and their lane: what keeps its order."""
 T = TypeVar("T")

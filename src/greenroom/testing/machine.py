@@ -24,8 +24,6 @@ from greenroom.testing.simulation import Fatal, Script, Simulation
 from greenroom.testing.strategies import TraceNote, fault_lists, quiet_until_shown, schedules
 from greenroom.testing.trace import Trace
 
-__all__ = ["ActorMachine"]
-
 T = TypeVar("T")
 
 _AHEAD = 64

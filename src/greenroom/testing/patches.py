@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     AllTasks = Callable[[asyncio.AbstractEventLoop | None], set[asyncio.Task[object]]]
     Wait = Callable[[threading.Condition, float], bool]
 
-__all__ = ["Patches"]
-
 T = TypeVar("T")
 
 EPOCH = 946_684_800.0

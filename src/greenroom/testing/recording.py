@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from greenroom.lanes import Lane
     from greenroom.system.deadletters import DeadLetter
 
-__all__ = ["Recorder", "RecordingContext", "SteppingSchedule", "StubActor"]
-
-
 _DECISIONS = {State.RUNNING: Directive.RESUME, State.RESTARTING: Directive.RESTART}
 """The decision about a failure, by the next state; any other state means STOP."""
 _BUDGET = 8

@@ -12,8 +12,6 @@ from greenroom.testing.faults import Fault
 from greenroom.testing.simulatedprogram import Check, SimulatedProgram, silence_logs
 from greenroom.testing.simulation import Fatal, Program, Script
 
-__all__ = ["Simulations"]
-
 T = TypeVar("T")
 
 

@@ -23,8 +23,6 @@ from greenroom.testing.simulatedprogram import SimulatedProgram, is_same_failure
 from greenroom.testing.trace import Trace
 from greenroom.testing.workerpool import ForkedProcesses, StatusLine, can_fork
 
-__all__ = ["Choices", "ForkedReproducer", "Reproducer", "Shrunk", "shrink"]
-
 _KEEP = 100_000
 
 Choices = dict[int, tuple[int, int, int]]

@@ -16,8 +16,6 @@ from greenroom.testing.checks.logs import ExcludeFilter
 from greenroom.testing.simulation import NotAProgram, Program, Simulation, require_faults, require_program
 from greenroom.validation import require_instance
 
-__all__ = ["Check", "CheckFailed", "SimulatedProgram", "is_same_failure", "silence_logs"]
-
 Check = Callable[[Any], object]
 """Checks what the program returned. The run fails if the check raises or returns False."""
 

@@ -35,8 +35,6 @@ from greenroom.testing.probing.settling import suspended
 from greenroom.testing.trace import Trace
 from greenroom.validation import require_delay, require_whole
 
-__all__ = ["Main", "Script", "Session", "Simulation", "SimulationRunner"]
-
 T = TypeVar("T")
 Program = Callable[[ActorSystem], Coroutine[Any, Any, T]]
 Script = Mapping[int, tuple[int, int, int]]

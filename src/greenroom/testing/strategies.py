@@ -35,8 +35,6 @@ from greenroom.validation import require_whole
 if TYPE_CHECKING:
     from hypothesis.vendor.pretty import RepresentationPrinter
 
-__all__ = ["TraceNote", "fault_lists", "quiet_until_shown", "schedules", "simulations"]
-
 T = TypeVar("T")
 Choices = dict[int, tuple[int, int, int]]
 

@@ -12,8 +12,6 @@ from greenroom._core.simulation.schedules import Schedule
 from greenroom._core.world import VirtualClock
 from greenroom.testing.events import KINDS, OUTSIDE, Event
 
-__all__ = ["Trace"]
-
 _WITH_OTHER = ("told", "asked", "ticked", "taken", "answered", "refused", "dead_letter")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ctypes import Array, c_byte, c_longlong
     from multiprocessing.context import ForkProcess
 
-__all__ = ["ForkedProcesses", "NotRepeated", "RunHung", "StatusLine", "WorkerLost", "WorkerPool", "can_fork"]
-
 _POLL_INTERVAL = 0.1
 _BAR_WIDTH = 24
 _REDRAW_INTERVAL = 0.1

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from greenroom.errors import BadArgument
 
-__all__ = ["ActorAddress"]
-
 _SCHEME = "greenroom://"
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from greenroom.wire.transport import Buffer
 
-__all__ = ["Codec", "Packed", "Parts", "pack", "register", "registered_names", "unpacked"]
-
 T = TypeVar("T", bound=type)
 
 Parts = list[Any]

@@ -16,8 +16,6 @@ from greenroom.errors import FailedElsewhere
 from greenroom.errortext import in_words
 from greenroom.tracebacks import ShownElsewhere, fold
 
-__all__ = ["Failure", "TracebackElsewhere", "assemble", "is_portable", "parts_of"]
-
 
 class TracebackElsewhere(ShownElsewhere):
     """Never raised: the cause of an exception from another process. It shows the traceback from there."""

@@ -17,8 +17,6 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["close_in_child", "keep_from_forks", "no_forks"]
-
 
 class _Private(Protocol):
     """Something that is of no use in a forked child."""

@@ -31,8 +31,6 @@ from greenroom.errors import FrameTooLarge, HandshakeFailed, WireError
 from greenroom.runtimelog import RuntimeLog
 from greenroom.wire.forks import close_in_child
 
-__all__ = ["DEFAULT_LIMIT", "Buffer", "Connection", "Side"]
-
 _log = RuntimeLog("greenroom.wire")
 
 Buffer = bytes | bytearray | memoryview

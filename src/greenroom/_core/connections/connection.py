@@ -31,8 +31,6 @@ from greenroom._core.mailbox.cell import Cell
 from greenroom._core.world import worlds
 from greenroom.lanes import Lane, as_lane
 
-__all__ = ["Connection", "Doorbell", "HandleBase", "MessageInContext", "ShardedInbox"]
-
 _DATA = Lane.DATA
 DATA = 1
 _CYCLE = (Lane.CONTROL, Lane.MANAGEMENT, Lane.CONTROL, Lane.DATA, Lane.LOG)

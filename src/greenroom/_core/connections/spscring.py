@@ -17,8 +17,6 @@ from collections import deque
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["CLOSED", "FULL", "SENT", "SpscRing", "rings_made"]
-
 SENT = 0
 FULL = 1
 CLOSED = 2

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from greenroom._core.simulation.director import Director
     from greenroom.actor.lifecycle import Lifecycle
 
-__all__ = ["Admission", "Waiter"]
-
 EMPTY = -1
 DATA = 1
 

@@ -48,8 +48,6 @@ from greenroom._core.world import world_here, worlds
 from greenroom.errors import SimulationRefused
 from greenroom.lanes import Lane, Overflow, as_lane
 
-__all__ = ["FastRLock", "Inbound"]
-
 ELSEWHERE = OFFLOADED | INTERCEPTED | PROPAGATES
 """What has to be looked at before a message may wait."""
 

@@ -16,8 +16,6 @@ from typing import Any
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["Entry", "Intake"]
-
 Entry = tuple[Any, Any, Any, Any]
 """A cell, a lane or what stands for one, a message, a sender."""
 

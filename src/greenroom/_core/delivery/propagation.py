@@ -18,8 +18,6 @@ from typing import Any
 
 from greenroom._core.receipt import Receipt, Told
 
-__all__ = ["Propagation", "Values"]
-
 Values = tuple[tuple[ContextVar[Any], object], ...]
 """Variables that were set, with what they were set to."""
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.question import Question
     from greenroom.actor.messaging.waiting import ThreadWait
 
-__all__ = ["CallHandoff", "Handoff", "after_turns"]
-
 _NEVER = -1
 _SOON = -2
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import TypeGuard
 
-__all__ = ["MessageHandoff", "must_go_alone", "put_back"]
-
 _DATA = 1
 _VISITS = 16
 """Visits that one hand-off can be, if its thread has nothing else to do: completing takes as long as some hundreds of

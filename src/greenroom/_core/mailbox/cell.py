@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     Order: TypeAlias = "HostOrder | Callable[[Cell], object]"
 
-__all__ = ["ENDED", "ENDED_IN_HAND", "Cell", "HostOrder", "Tally"]
-
 _DATA = Lane.DATA
 # What `Cell.ended` says of a cell that has ended: all its messages found their column, or one is still in hand.
 ENDED = 1

@@ -24,8 +24,6 @@ from greenroom._core.mailbox.ring import Ring
 from greenroom._core.receipt import NOTICE, Receipt, is_from_itself
 from greenroom.lanes import MailboxConfig, Overflow
 
-__all__ = ["Mailbox", "SideLanes", "data_place"]
-
 # Lane codes, as in `greenroom.lanes.Lane`; here they are C integers.
 EMPTY = -1
 LOG = 0

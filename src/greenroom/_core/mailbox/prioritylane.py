@@ -14,8 +14,6 @@ from typing import Any
 
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["PriorityLane"]
-
 _log = RuntimeLog()
 _place = itemgetter(1)
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from greenroom._core.build import COMPILED
 
-__all__ = ["Ring"]
-
 SMALLEST = 4
 """Slots of a first array: two messages."""
 KEPT = 64

@@ -6,8 +6,6 @@ from greenroom._core.mailbox.cell import Cell, Tally
 from greenroom._core.scheduler.loop import Loop
 from greenroom.ledger import Ledger
 
-__all__ = ["count_cell", "count_loop", "count_queued"]
-
 
 def count_cell(cell: Cell) -> Ledger:
     """The ledger of one cell, living or ended, with what is on its way to it from other threads."""

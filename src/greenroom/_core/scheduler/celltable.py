@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from greenroom._core.mailbox.cell import Cell
 from greenroom.errors import TooManyActors
 
-__all__ = ["CellTable", "SlotBlocks"]
-
 # Written out: as C integers, shifting them here would overflow.
 SLOT_BITS = 32
 _SLOT_MASK = 0xFFFF_FFFF

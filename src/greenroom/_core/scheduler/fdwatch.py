@@ -14,8 +14,6 @@ from contextlib import suppress
 
 from greenroom.errors import TooManyWatches, WatchError
 
-__all__ = ["READ", "WRITE", "FdWatches"]
-
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 

@@ -14,8 +14,6 @@ from greenroom.exits import ends_system
 from greenroom.lanes import Lane
 from greenroom.runtimelog import RuntimeLog
 
-__all__ = ["Host", "HostBase"]
-
 _log = RuntimeLog()
 
 

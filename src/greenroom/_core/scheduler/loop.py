@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.pool.executor import RemoteMessages
     from greenroom.system.dispatchers.processes.pool.worker import Worker
 
-__all__ = ["Loop"]
-
 _DEFAULT_MAILBOX = MailboxConfig()
 
 

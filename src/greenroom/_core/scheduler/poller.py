@@ -28,8 +28,6 @@ from greenroom._core.scheduler.loop import Loop
 from greenroom.clock import ManualClock
 from greenroom.errors import AlreadyAttached, LoopStopped, WaitsForItself
 
-__all__ = ["Poller"]
-
 _LONGEST_SLEEP = 3600.0
 """Seconds: event loops differ in how far ahead they can look."""
 _LONG_ENOUGH = 0.00005

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     AnyCoroutine = Coroutine[Any, Any, object]
 
-__all__ = ["SUSPENDED", "HandlerTask", "Stepper", "Wait"]
-
 # asyncio's own extension points for other kinds of task; its stubs allow only `Task`.
 _enter_task: Callable[..., None] = tasks._enter_task
 _leave_task: Callable[..., None] = tasks._leave_task

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from greenroom._core.simulation.director import Director
     from greenroom.actor.lifecycle import Lifecycle
 
-__all__ = ["Visits"]
-
 _log = RuntimeLog()
 
 EMPTY = -1

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from greenroom.lanes import Lane
     from greenroom.system.config import SystemConfig
 
-__all__ = ["BROUGHT", "Director", "Interceptor"]
-
 PRIME = 0x9E3779B97F4A7C15
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _DEEPEST = 3

@@ -14,8 +14,6 @@ from __future__ import annotations
 from greenroom._core.mailbox.cell import Cell
 from greenroom._core.runqueue import RunQueue
 
-__all__ = ["Pct", "Schedule", "Scripted", "Shuffled", "SplitMix"]
-
 # SplitMix64: one addition and one mixing of bits for each number, and any seed is as good as any other.
 _STEP = 0x9E3779B97F4A7C15
 _FIRST = 0xBF58476D1CE4E5B9

@@ -15,8 +15,6 @@ from greenroom._core.build import COMPILED
 from greenroom._core.world import VirtualClock
 from greenroom.clock import Clock, MonotonicClock
 
-__all__ = ["TickBudget"]
-
 _LEARNING_TIME = 0.001
 _QUICK = 64
 """Quick is who takes less than this part of the time that is left."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Alarm", "ScheduledCall", "Timer", "Timers"]
-
 _DATA = Lane.DATA
 
 BUCKETS_PER_SECOND = 128.0

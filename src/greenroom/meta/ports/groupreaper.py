@@ -13,8 +13,6 @@ from contextlib import suppress
 
 from greenroom.wire.forks import no_forks
 
-__all__ = ["guard", "release"]
-
 _SCRIPT = """
 groups=
 while read -r what id; do

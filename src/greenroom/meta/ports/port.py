@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from greenroom.meta.simulated.program import Pipe, SimulatedProgram
     from greenroom.meta.streams.framing import Decoder
 
-__all__ = ["Exited", "Output", "Port", "ProgramOutlet", "SendSignal"]
-
 LONGEST_SHOWN = 80
 """Characters of a command, in the log and in errors."""
 CHUNK = 1 << 16

@@ -18,8 +18,6 @@ from greenroom.wire.forks import no_forks
 if TYPE_CHECKING:
     from greenroom.meta.ports.port import ProgramOutlet
 
-__all__ = ["AFTER_EXIT", "AFTER_KILL", "STDERR", "Program"]
-
 AFTER_EXIT = 1.0
 """Seconds in which output may still come after the program has ended: others may hold its pipes."""
 AFTER_KILL = 1.0

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Awaitable[object]]
 
-__all__ = ["MetaProcess", "spawn_meta"]
-
 _log = RuntimeLog()
 
 DISPATCHER = "meta"

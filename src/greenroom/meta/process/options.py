@@ -12,8 +12,6 @@ from greenroom.lanes import Lane, MailboxConfig, as_lane
 from greenroom.policy.directives import Directive
 from greenroom.policy.specs import Supervision
 
-__all__ = ["Compression", "MetaOptions", "MetaState"]
-
 _KINDS = ("zlib", "gzip", "lzma")
 STOPS = Supervision(Directive.STOP)
 

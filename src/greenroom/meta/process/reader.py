@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from greenroom.meta.process.metaprocess import Incarnation
 
-__all__ = ["ReaderStopped", "TaskReader", "ThreadReader", "Waits", "close_held", "shut_down"]
-
 BETWEEN_ATTEMPTS = 0.03
 _lock = threading.Lock()
 

@@ -17,17 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = [
-    "Line",
-    "LinkFaults",
-    "Network",
-    "SimulatedListener",
-    "SimulatedPackets",
-    "SimulatedTransport",
-    "network_of",
-    "one_per_system",
-]
-
 T = TypeVar("T")
 _WHERE = "_simulated"
 

@@ -28,8 +28,6 @@ from greenroom.runtimelog import RuntimeLog
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["Programs", "SimulatedProgram", "programs_of"]
-
 _log = RuntimeLog()
 
 Script = Callable[["SimulatedProgram"], Coroutine[Any, Any, int]]

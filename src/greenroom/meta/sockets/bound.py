@@ -12,8 +12,6 @@ from typing import Any
 
 from greenroom.meta.sockets.wire import secured
 
-__all__ = ["Listener", "Packets"]
-
 PAUSE = 1.0
 """Seconds until it tries again to take connections when no more files can be opened."""
 _NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})

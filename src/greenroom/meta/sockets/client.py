@@ -22,8 +22,6 @@ from greenroom.meta.sockets.wire import StreamOptions, Wire, secured
 from greenroom.policy.backoff import Backoff
 from greenroom.validation import require_count, require_instance, require_port, require_seconds
 
-__all__ = ["TcpClient", "UnixClient"]
-
 MOST_UNSENT = 1024
 """Writes that are kept while there is no connection; further ones wait in the mailbox."""
 # After these reasons, a client does not connect again.

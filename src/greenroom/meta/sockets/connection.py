@@ -23,8 +23,6 @@ from greenroom.validation import require_instance, require_seconds
 if TYPE_CHECKING:
     from greenroom.exits import ExitReason
 
-__all__ = ["AcceptedConnection", "TcpConnection"]
-
 DONE, FAILED = 1000, 1011
 """The codes that close a WebSocket when its owner has ended."""
 OWNER_ENDED = object()

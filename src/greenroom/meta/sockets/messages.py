@@ -11,20 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = [
-    "Close",
-    "CloseWrite",
-    "Closed",
-    "Connected",
-    "Datagram",
-    "PeerClosed",
-    "Received",
-    "Register",
-    "SendTo",
-    "StopListening",
-    "Write",
-]
-
 # Not frozen, for that would double the time it takes to make one (timeit: 0.35 against 0.17 us); but none is changed.
 
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from greenroom.meta.simulated.network import SimulatedListener
     from greenroom.meta.sockets.bound import Listener
 
-__all__ = ["Server", "TcpServer", "UnixServer"]
-
 ROOM = MailboxConfig(capacity=1024)
 """The mailbox of a connection, and of its handler, if nothing else is said."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 
-__all__ = ["tls_client", "tls_server"]
-
 PathLike = str | os.PathLike[str]
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from greenroom.meta.simulated.network import SimulatedPackets
     from greenroom.meta.sockets.bound import Packets
 
-__all__ = ["UdpServer"]
-
 LARGEST = 65_507
 """Bytes that fit into one UDP packet over IPv4."""
 

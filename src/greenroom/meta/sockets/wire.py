@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from greenroom._core.timing.timers import ScheduledCall
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = ["SHUTDOWN_TIMEOUT", "StreamOptions", "Wire", "close_when_read", "end_writing", "has_unread", "secured"]
-
 SHUTDOWN_TIMEOUT = 2.0
 """Seconds that the other side has to answer the end of a TLS connection."""
 

@@ -18,8 +18,6 @@ from greenroom.validation import is_whole, require_count, require_seconds
 if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = ["Line", "LineReader", "Rotated"]
-
 CHUNK = 1 << 16
 LONGEST_WAIT = 0.25
 """Seconds after which a reader that waits for a FIFO looks whether its owner has ended."""

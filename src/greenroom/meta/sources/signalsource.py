@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef, Alias
     from greenroom.exits import ExitReason
 
-__all__ = ["SignalReceived", "SignalSource"]
-
 
 @dataclass(slots=True, unsafe_hash=True)
 class SignalReceived:

@@ -15,8 +15,6 @@ from typing import Any, Literal
 from greenroom.errors import ConfigError, FrameError, FrameTooLarge
 from greenroom.validation import require_whole
 
-__all__ = ["RAW", "Custom", "Decoder", "Fixed", "Framing", "LengthPrefixed", "Lines", "Raw"]
-
 MIB = 1 << 20
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.actor.messaging.ref import ActorRef, Alias
 
-__all__ = ["Outlet", "OwnedProcess"]
-
 
 class OwnedProcess(MetaProcess):
     """A meta-process of Greenroom's own that never blocks. Its owner is its parent, unless it is given another."""

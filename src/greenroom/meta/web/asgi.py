@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from greenroom.meta.web.routes import Found
     from greenroom.meta.web.server import WebServer
 
-__all__ = ["Applications"]
-
 Message = MutableMapping[str, Any]
 MAX_MESSAGE = 1 << 24
 MOST_QUEUED = 64

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from greenroom.meta.web.server import WebServer
     from greenroom.meta.web.websocket import WebSocketWire
 
-__all__ = ["BodyReader", "HttpExchange", "target_of"]
-
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 AT_ONCE = 256
 """Parts of requests that are taken in one turn of the loop."""

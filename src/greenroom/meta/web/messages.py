@@ -18,20 +18,6 @@ from greenroom.errors import BadArgument, HttpError
 from greenroom.meta.sockets.messages import Connected
 from greenroom.validation import is_whole
 
-__all__ = [
-    "Headers",
-    "HttpRequest",
-    "HttpResponse",
-    "WebSocketConnected",
-    "as_bytes",
-    "date",
-    "head_of",
-    "plain",
-    "ready",
-    "response_for",
-    "response_of",
-]
-
 WITHOUT_BODY = frozenset({204, 304})
 
 

@@ -24,8 +24,6 @@ from greenroom.validation import require_count, require_seconds
 if TYPE_CHECKING:
     from greenroom.policy.specs import Supervision
 
-__all__ = ["Asgi", "Found", "Route", "Routes", "WebLimits", "WebSocket", "target_of"]
-
 _METHOD = re.compile(r"[A-Z]+\Z")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.routes import WebSocket
 
-__all__ = ["WebServer"]
-
 
 class WebServer(Server):
     """Answers HTTP requests by asking actors, and makes meta-processes of WebSockets.

@@ -49,16 +49,6 @@ if TYPE_CHECKING:
     from greenroom.meta.web.messages import HttpRequest
     from greenroom.meta.web.routes import WebSocket
 
-__all__ = [
-    "BoundedDeflate",
-    "WebSocketConnection",
-    "WebSocketOptions",
-    "WebSocketWire",
-    "authorize",
-    "is_for_websocket",
-    "negotiate",
-]
-
 NORMAL, GOING_AWAY, TOO_LARGE = 1000, 1001, 1009
 AT_ONCE = 256
 BYTES_AT_ONCE = 1 << 20

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from greenroom.meta.sockets.wire import Wire
     from greenroom.policy.backoff import Backoff
 
-__all__ = ["WebSocketClient"]
-
 SAFE = "/?:@!$&'()*+,;=-._~%#[]|"
 """Characters of a path and a query that stay as they are; those that are not ASCII are quoted."""
 

@@ -16,8 +16,6 @@ from greenroom.frozen import Frozen
 if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
 
-__all__ = ["Heart", "Heartbeat"]
-
 _BEATS = 4
 """In one interval: so that one may come late."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from greenroom.pods.assembly import Assembly
     from greenroom.pods.kubelet.podrecord import PodRecord
 
-__all__ = ["Kubelet"]
-
 _log = RuntimeLog()
 
 _UP = (PodPhase.RUNNING, PodPhase.COMPLETED)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom._core.timing.timers import ScheduledCall
 
-__all__ = ["Park", "Parking", "parks"]
-
 _RUNNING = int(Stage.RUNNING)
 
 

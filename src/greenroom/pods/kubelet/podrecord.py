@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from greenroom.pods.manifest.pod import Pod
     from greenroom.pods.service.slot import PodSlot
 
-__all__ = [
-    "Decision",
-    "PodEnded",
-    "PodNotice",
-    "PodPhase",
-    "PodRecord",
-    "PodStarted",
-    "PodStatus",
-    "Verdict",
-    "can_follow",
-]
-
 
 class PodPhase(Enum):
     """The phase of a pod's life. A restarted pod is PENDING again until it runs."""

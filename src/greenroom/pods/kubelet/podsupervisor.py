@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.pods.kubelet.podrecord import PodRecord
 
-__all__ = ["PodSupervisor"]
-
 CLEARED = "cleared by a restart"
 
 

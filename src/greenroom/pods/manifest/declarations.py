@@ -23,8 +23,6 @@ from greenroom.actor.api.actor import Actor
 from greenroom.pods.manifest.handles import Handles
 from greenroom.pods.manifest.pod import actor_class_of, is_troupe
 
-__all__ = ["annotation_of", "declared_in", "is_class", "mentioned_in", "mismatch"]
-
 
 def is_class(given: Any) -> bool:
     """Whether others can be compared with a class: not with `Any`, a protocol, a union or a type variable."""

@@ -14,8 +14,6 @@ from greenroom.pods.manifest.manifest import Manifest
 from greenroom.pods.manifest.pod import Pod, is_troupe
 from greenroom.pods.manifest.settings import ThreadModel
 
-__all__ = ["Description"]
-
 _PLACES = {
     ThreadModel.MAIN: "the thread that calls play()",
     ThreadModel.DEDICATED: "threads of their own",

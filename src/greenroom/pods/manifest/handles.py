@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Exposed", "Handles", "Mates"]
-
 
 class _Names:
     """Attributes that are given later, by name."""

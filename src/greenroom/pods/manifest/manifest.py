@@ -18,8 +18,6 @@ from greenroom.pods.manifest.handles import Handles, Mates
 from greenroom.pods.manifest.pod import Pod, actor_class_of, is_troupe
 from greenroom.pods.manifest.settings import RestartPolicy, ThreadModel
 
-__all__ = ["Manifest", "read_manifest"]
-
 
 @dataclass
 class Manifest:

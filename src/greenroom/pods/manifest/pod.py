@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Factory = type[Actor | Troupe[Any]] | Props | Callable[[], Actor]
 
-__all__ = ["Pod", "actor_class_of", "is_troupe"]
-
 
 class Pod:
     """A group of actors that share a thread or a process, and are restarted together.

@@ -24,8 +24,6 @@ from greenroom.policy.children import Restart
 from greenroom.policy.specs import require_backoff
 from greenroom.validation import require_limit, require_one_of, require_processor, require_seconds, require_whole
 
-__all__ = ["Buffers", "Bursts", "KubeletConfig", "RestartPolicy", "ShutdownMode", "ThreadModel"]
-
 
 class RestartPolicy(Enum):
     """After which ends a pod is restarted."""

@@ -49,9 +49,6 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
 
-__all__ = ["ServiceHandle"]
-
-
 class Outbox:
     """The messages of a holder whose thread must not wait: lane by lane, in order.
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.ref import ActorRef
     from greenroom.pods.service.handle import ServiceHandle
 
-__all__ = ["PeerRelay", "RelayedHandle"]
-
 _MORE = 5.0
 """Seconds that an answer may take beyond the time that the send has."""
 

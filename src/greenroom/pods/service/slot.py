@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.loop import Loop
     from greenroom.lanes import Lane
 
-__all__ = ["CONNECTED", "GONE", "RESTARTING", "PodSlot"]
-
 CONNECTED = "connected"
 RESTARTING = "restarting"
 GONE = "gone"

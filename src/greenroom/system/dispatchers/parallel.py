@@ -22,8 +22,6 @@ from greenroom._core.handoff.handoff import Handoff
 from greenroom.actor.offload.executor import Executor
 from greenroom.errors import NoThread
 
-__all__ = ["ThreadPool"]
-
 
 class ThreadPool(Executor):
     """An executor that many actors share. Every field below `_lock` is written under it."""

@@ -21,8 +21,6 @@ from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.system.eventloop import keep_on_core
 
-__all__ = ["PinnedExecutor", "PinnedThreads"]
-
 _log = RuntimeLog()
 
 _PROMPT = 0.05

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Pool = ThreadPool | PinnedThreads | WorkerPool
 
-__all__ = ["Dispatchers"]
-
 
 class Dispatchers(Mapping[str, DispatcherSettings]):
     """A mapping of names to settings of dispatchers, which decide where an actor's code runs.

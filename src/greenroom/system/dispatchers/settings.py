@@ -20,19 +20,6 @@ from greenroom.errors import ConfigError
 from greenroom.frozen import Frozen
 from greenroom.validation import require_bool, require_count, require_processor, require_whole
 
-__all__ = [
-    "BUILT_IN",
-    "Concurrent",
-    "DispatcherSettings",
-    "Loop",
-    "OnCallingThread",
-    "Parallel",
-    "Pinned",
-    "Process",
-    "Spread",
-    "settings_of",
-]
-
 _FRAME_LIMIT = 1 << 28
 _LEAST_LIMIT = 1 << 16
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from greenroom.frozen import Frozen
 
-__all__ = ["Phase", "ShutdownReport"]
-
 
 class Phase:
     """The phases of a system's life."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from greenroom.actor.lifecycle import Lifecycle
     from greenroom.system.loops.group import SystemLoops
 
-__all__ = ["Closer", "Shutdown"]
-
 _log = RuntimeLog()
 
 _LONG = 1.0

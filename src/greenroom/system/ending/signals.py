@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from greenroom.system.system import ActorSystem
 
-__all__ = ["BodyInterruption", "Interrupted", "SignalHandling", "Wakeup"]
-
 _log = RuntimeLog()
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

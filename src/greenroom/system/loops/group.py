@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from greenroom.actor.records.record import ChildList
     from greenroom.system.system import ActorSystem
 
-__all__ = ["SystemLoops", "find_by_name"]
-
 T = TypeVar("T")
 
 _LAST_STEPS = 1.0

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.loops.group import SystemLoops
 
-__all__ = ["Drain", "LoopsTimeline", "Stillness", "settled"]
-
 Look = tuple[int, float | None] | None
 """How many ticks a loop has had, and its next deadline; None if it has something to do."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from greenroom._core.scheduler.celltable import SlotBlocks
     from greenroom.system.system import ActorSystem
 
-__all__ = ["CallingThread", "LoopThread", "LoopTimeout", "SystemLoop"]
-
 T = TypeVar("T")
 
 _log = RuntimeLog()

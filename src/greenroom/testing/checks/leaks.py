@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["Leak", "LeakDetector", "LeaksFound", "detect_leaks", "live_resources", "open_process_wide_resources"]
-
 _POLL_INTERVAL = 0.005
 """Seconds between two checks."""
 _SHOWN = 20

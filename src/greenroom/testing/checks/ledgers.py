@@ -6,8 +6,6 @@ from greenroom.actor.messaging.ref import ActorRef
 from greenroom.ledger import Ledger
 from greenroom.system.system import ActorSystem
 
-__all__ = ["assert_ledger_balanced"]
-
 
 def assert_ledger_balanced(system: ActorSystem, ref: ActorRef | None = None) -> Ledger:
     """Fail unless every message sent in `system` (or to the actor `ref`) is in exactly one column. Return the ledger.

@@ -19,8 +19,6 @@ from greenroom.errortext import in_words
 from greenroom.exits import ExitKind, ExitReason
 from greenroom.validation import require_delay
 
-__all__ = ["HookCall", "HookLog", "assert_ended", "assert_states", "difference_between"]
-
 A = TypeVar("A", bound=Actor)
 E = TypeVar("E", bound=Enum)
 T = TypeVar("T")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from greenroom.actor.messaging.ref import ActorRef
 
-__all__ = ["CapturedLogs", "ExcludeFilter", "capture_logs"]
-
 _LOGGER = "greenroom"
 _SHOWN = 20
 """How many records an error shows at most."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from greenroom.actor.messaging.reply import Reply
     from greenroom.exits import ExitReason
 
-__all__ = ["Envelope", "Inbox", "ProbeActor"]
-
 
 class Envelope(NamedTuple):
     """A message with its sender and, if it was asked, the reply to send."""

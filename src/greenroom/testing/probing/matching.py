@@ -16,8 +16,6 @@ from typing import NewType, Union, get_args, get_origin
 
 from greenroom.errors import BadArgument
 
-__all__ = ["in_words", "listed", "match_all", "matches", "shown"]
-
 _SHOWN = 300
 """How many characters of a message an error shows at most."""
 

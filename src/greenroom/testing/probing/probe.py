@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from greenroom.actor.api.context import Context
     from greenroom.actor.records.record import Tombstone
 
-__all__ = ["TestProbe"]
-
 T = TypeVar("T")
 M = TypeVar("M")
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from greenroom._core.mailbox.cell import Cell
     from greenroom.system.system import ActorSystem
 
-__all__ = ["settle", "suspended"]
-
 _POLL_INTERVAL = 0.005
 """Seconds between two checks of a system that does not settle."""
 

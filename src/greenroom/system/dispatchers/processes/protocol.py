@@ -21,32 +21,6 @@ from typing import Any, NamedTuple, TypedDict
 from greenroom.wire.codec import unpacked
 from greenroom.wire.failures import Failure
 
-__all__ = [
-    "BLOCKS",
-    "HOLDER",
-    "MAIL",
-    "MARKS",
-    "NUMBERED",
-    "ORDER",
-    "STASHED",
-    "TICKS",
-    "UNHANDLED",
-    "WAITS_FOR_ROOM",
-    "Asked",
-    "Entry",
-    "OnOutcome",
-    "Progress",
-    "Propagated",
-    "Relay",
-    "RemotePipe",
-    "SharedPage",
-    "TimerHandle",
-    "WorkerConfig",
-    "WorkerSettings",
-    "error_of",
-    "outcome_of",
-]
-
 Entry = tuple[Any, ...]
 """The head of a frame to a worker, or one entry of the mail: a word, and its arguments."""
 

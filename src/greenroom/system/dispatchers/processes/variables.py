@@ -18,8 +18,6 @@ from greenroom.errortext import in_words
 from greenroom.runtimelog import RuntimeLog
 from greenroom.wire.codec import pack, unpacked
 
-__all__ = ["PackedValues", "Place", "ValuePacker", "WorkerPropagation", "places_of"]
-
 _log = RuntimeLog()
 
 Place = list[str]

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.protocol import Entry
     from greenroom.system.dispatchers.processes.variables import PackedValues
 
-__all__ = ["ProcessExecutor", "RemoteMessages", "Requests", "Window"]
-
 _log = RuntimeLog()
 
 _numbers = count(1)

@@ -30,8 +30,6 @@ from greenroom.system.dispatchers.processes.protocol import SharedPage, WorkerCo
 from greenroom.system.ending.shutdown import Closer
 from greenroom.wire.forks import close_in_child, keep_from_forks, no_forks
 
-__all__ = ["WorkerProcess"]
-
 _PROGRAM = (
     "import json, os, sys\n"
     "lifeline, text = int(sys.argv.pop()), b''\n"

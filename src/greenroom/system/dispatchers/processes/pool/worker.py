@@ -83,8 +83,6 @@ if TYPE_CHECKING:
     from greenroom.system.loops.thread import SystemLoop
     from greenroom.wire.address import ActorAddress
 
-__all__ = ["Hold", "Worker", "WorkerPool"]
-
 _log = RuntimeLog()
 
 _PATIENCE_AT_START = 60.0

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker.host import WorkerHost
     from greenroom.wire.transport import Buffer
 
-__all__ = ["PATIENCE", "MainChannel"]
-
 _log = RuntimeLog()
 
 _MANY = 1024

@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.protocol import Entry
     from greenroom.wire.transport import Buffer
 
-__all__ = ["HostedActor", "WorkerHost"]
-
 _LARGE = 1 << 16
 """A message of more bytes is sent at once, not at the end of the tick."""
 _SIZED = (str, bytes, Packed)

@@ -35,8 +35,6 @@ from greenroom.wire.forks import keep_from_forks
 if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.protocol import WorkerConfig
 
-__all__ = ["main"]
-
 _PARENT_CHECK = 1.0
 """Seconds between two checks of this process's parent."""
 _PR_SET_PDEATHSIG = 1

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from greenroom.system.dispatchers.processes.worker.channel import MainChannel
     from greenroom.system.dispatchers.processes.worker.host import HostedActor, WorkerHost
 
-__all__ = ["RemoteContext", "RemoteRef", "RemoteSystem"]
-
 Caller = tuple["MainChannel", int, tuple[object, ...]]
 """By what a stub calls home, for which actor, and its own arguments, which come before those that it is given."""
 
