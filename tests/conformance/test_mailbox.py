@@ -206,12 +206,12 @@ async def test_a_dropping_policy_drops_exactly_one_for_one_too_many(
 async def test_an_ask_that_is_dropped_fails_at_once(
     system: ActorSystem, policy: Overflow, lost: int, foreign: bool
 ) -> None:  # cases 9 and 25, J7
-    async def ask_four(ref: ActorRef[Any, Any], let_go: Callable[[], object]) -> list[Any]:
+    async def ask_four(ref: ActorRef[Any, Any], release: Callable[[], object]) -> list[Any]:
         asks = [ref.ask(n, timeout=10.0) for n in range(4)]
         with pytest.raises(MessageDropped) as caught:
             await asks[lost]
         assert caught.value.ref == ref
-        let_go()
+        release()
         return [await ask for ask in asks if ask is not asks[lost]]
 
     held = Holding(system, mailbox=MailboxConfig(capacity=3, overflow=policy))

@@ -212,7 +212,7 @@ def noted(meta: Diary) -> list[ExitReason]:
 
 
 class Held:
-    """Where a thread waits until a test lets it go: `enter()` there, `await entered.wait()` and `let_go()` here."""
+    """Where a thread waits until a test lets it go: `enter()` there, `await entered.wait()` and `release()` here."""
 
     def __init__(self) -> None:
         self.entered = Event()
@@ -227,7 +227,7 @@ class Held:
         while not self.gate.is_set():  # noqa: ASYNC110 - whoever lets it go may be on any thread
             await asyncio.sleep(0)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.gate.set()
 
 

@@ -194,7 +194,7 @@ async def test_who_asks_one_that_ends_meanwhile_is_told(system: ActorSystem) -> 
     asked = asyncio.ensure_future(alias.ask("never", timeout=None))
     await asyncio.sleep(0)
     alias.stop()
-    held.let_go()
+    held.release()
     with pytest.raises(ActorTerminated) as caught:
         await asked
     assert "Slow" in str(caught.value)

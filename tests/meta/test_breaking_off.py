@@ -191,7 +191,7 @@ def test_a_descriptor_that_was_closed_and_reused_meanwhile_is_never_touched(play
     try:
         play(program)
     finally:
-        held.let_go()
+        held.release()
         for fd in (writing, reading, theirs, their_end):
             os.close(fd)
 
@@ -284,7 +284,7 @@ def test_a_reader_that_nothing_reaches_is_left_behind_by_name(play: Play, clock:
         assert system.report is not None
         assert system.report.forced == ("/owner/stuck",)
     finally:
-        held.let_go()
+        held.release()
 
 
 def test_a_reader_that_nothing_reaches_is_named_before_the_system_has_ended(
@@ -303,7 +303,7 @@ def test_a_reader_that_nothing_reaches_is_named_before_the_system_has_ended(
         assert "start() of /owner/stuck does not return" in caplog.text
         assert "held.enter()" in caplog.text  # where it is
     finally:
-        held.let_go()
+        held.release()
 
 
 @pytest.mark.parametrize("block", [recv, wait_for_a_pipe, wait, recv_async])
@@ -321,7 +321,7 @@ async def test_a_reader_is_broken_off_when_the_time_of_the_system_is_up_and_its_
     # Its thread leaves when it is broken off, and nobody is told.
     while reads() or any(sock.fileno() != -1 for sock in sockets_of(meta)):  # noqa: ASYNC110
         await asyncio.sleep(0)
-    held.let_go()
+    held.release()
 
 
 @pytest.mark.parametrize("where", ["start", "handle_message"])
@@ -396,7 +396,7 @@ def test_a_handler_that_blocks_is_broken_off_at_the_deadline(
         alias.stop()
         await alias.terminated()
         assert len(noted(meta)) == 1
-        busy.let_go()
+        busy.release()
 
     with ours, theirs:
         play(program)
@@ -421,7 +421,7 @@ async def test_a_reader_that_waits_for_room_is_broken_off(system: ActorSystem) -
     alias.stop()
     await alias.terminated()
     assert reads() == []
-    busy.let_go()
+    busy.release()
 
 
 async def test_many_readers_are_broken_off_at_once(system: ActorSystem, props: Props) -> None:  # E2

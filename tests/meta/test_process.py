@@ -107,7 +107,7 @@ async def test_an_async_start_goes_with_a_handler_that_blocks(system: ActorSyste
         async def start(self) -> None:
             await held.entered.wait()
             self.send(self.parent, threading.current_thread())
-            held.let_go()
+            held.release()
             await asyncio.Event().wait()
 
         def handle_message(self, message: Any) -> None:
@@ -245,7 +245,7 @@ async def test_its_state_follows_what_it_does(system: ActorSystem) -> None:  # E
     alias.tell("block")
     await held.entered.wait()
     states.append(meta.state)
-    held.let_go()
+    held.release()
     await system.settle()
     states.append(meta.state)
     assert states == [MetaState.SLEEP, MetaState.SLEEP, MetaState.RUNNING, MetaState.SLEEP]
@@ -420,11 +420,11 @@ async def test_a_full_mailbox_is_an_error_or_is_waited_for(system: ActorSystem) 
     busy = Held()
     scene.owner.tell(lambda ctx: busy.enter_async())
     await busy.entered.wait()
-    held.let_go()
+    held.release()
     await held.entered.wait()
     while system.ledger(scene.owner).rejected == 0:  # noqa: ASYNC110 - nothing tells of a refusal
         await asyncio.sleep(0)
-    busy.let_go()
+    busy.release()
     heard = [await scene.probe.expect(Heard) for _ in range(54)]
     assert [one.message for one in heard] == [0, 1, "waited", *range(50), scene.owner]
     assert {one.sender for one in heard} == {alias}
@@ -461,7 +461,7 @@ async def test_an_inspection_overtakes_what_is_queued(
     looking = asyncio.ensure_future(look)
     for _ in range(50):
         await asyncio.sleep(0)
-    held.let_go()
+    held.release()
     shown = await looking
     assert shown["items"] == ("a", "b")
     await system.settle()

@@ -263,9 +263,9 @@ def test_a_child_that_fits_is_handed_back_and_one_that_does_not_is_refused() -> 
     fitting, spec = child("late"), SupervisorSpec()
     assert spec.require_fit(fitting) is fitting
     assert SupervisorSpec(auto_shutdown=AutoShutdown.ANY).require_fit(significant()) == significant()
-    for field, misfit in (("children", "late"), ("significant", significant())):
+    for field, unfit in (("children", "late"), ("significant", significant())):
         with pytest.raises(ConfigError) as caught:
-            spec.require_fit(misfit)
+            spec.require_fit(unfit)
         assert caught.value.field == field
 
 

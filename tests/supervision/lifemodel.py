@@ -672,7 +672,7 @@ class Ends(Book):
             self.relax(life)
             return
         life.owes_pre_restart = life.phase is Phase.RUNNING
-        self.let_go(life)
+        self.release(life)
         self.press(life)
         if outcome is Directive.RESTART:
             self._leave(life)
@@ -693,7 +693,7 @@ class Ends(Book):
         life.phase = Phase.RESTING if never_made else Phase.LEAVING
         life.back_at = self.now() + life.plan.backoff
 
-    def let_go(self, life: Life) -> None:
+    def release(self, life: Life) -> None:
         """One restart is enough for all that asked for one by now; what is left over may count or not."""
         life.doubtful_restarts += life.orders.pop("restart", [])
         life.doubtful_failures += life.failures
@@ -909,7 +909,7 @@ class Model(Ends):
             self.expect(life.phase is Phase.RUNNING, f"pre_restart of {life}")
             life.back_at = self.now()
         self.expect(any(one is cause for one in asked), f"pre_restart({cause!r}) of {life}, asked for: {asked}")
-        self.let_go(life)
+        self.release(life)
         self.press(life)
         life.phase = Phase.LEAVING
         life.owes_pre_restart = False

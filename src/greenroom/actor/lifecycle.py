@@ -801,7 +801,7 @@ class Lifecycle(HostBase):
                 report_undecided(cell, extras.restart_state)
                 restarting.forget(cell, record, extras.restart_state)
             if extras.executor is not None:
-                extras.executor.let_go()
+                extras.executor.actor_ended()
         parent = ref._parent
         if parent is None:
             child_list = self.top

@@ -229,7 +229,7 @@ async def test_a_program_whose_parent_ends_while_it_is_started_is_ended_too(syst
     try:
         await scene.owner.terminated()
     finally:
-        held.let_go()
+        held.release()
     assert isinstance(await raised, ActorTerminated)
     assert port.pid is not None
     assert is_gone(port.pid)

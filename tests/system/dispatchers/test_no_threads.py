@@ -103,11 +103,11 @@ async def test_a_message_that_finds_no_thread_fails_and_the_asker_is_told(system
 
 @pytest.mark.config(dispatchers={"parallel": Parallel(threads=1)})
 async def test_what_waits_for_a_thread_fails_when_the_last_one_is_abandoned(system: ActorSystem) -> None:
-    held, let_go = threading.Event(), threading.Event()
+    held, release = threading.Event(), threading.Event()
 
     def block() -> None:
         held.set()
-        let_go.wait(PATIENCE)
+        release.wait(PATIENCE)
 
     busy, waiting = (system.spawn(Worker, dispatcher="parallel") for _ in range(2))
     await asyncio.gather(busy.started(), waiting.started())
@@ -119,7 +119,7 @@ async def test_what_waits_for_a_thread_fails_when_the_last_one_is_abandoned(syst
         busy.kill()
         with pytest.raises(NoThread, match="parallel"):
             await asked
-    let_go.set()
+    release.set()
     again = system.spawn(Worker, dispatcher="parallel")
     assert (await again.ask("where?", timeout=None)).startswith("test parallel")
     await busy.terminated()

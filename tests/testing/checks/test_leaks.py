@@ -53,12 +53,12 @@ class Held:
     """A thread that runs until it is let go."""
 
     def __init__(self, name: str) -> None:
-        self.let_go = threading.Event()
-        self.thread = threading.Thread(target=self.let_go.wait, args=(20.0,), name=name, daemon=True)
+        self.release = threading.Event()
+        self.thread = threading.Thread(target=self.release.wait, args=(20.0,), name=name, daemon=True)
         self.thread.start()
 
     def end(self) -> None:
-        self.let_go.set()
+        self.release.set()
         self.thread.join()
 
 
@@ -193,11 +193,11 @@ async def test_the_actors_of_a_system_that_was_never_started_are_a_leak(play: Pl
 
 
 def test_a_system_on_a_thread_of_its_own_is_found_even_if_it_is_stuck() -> None:
-    entered, let_go = threading.Event(), threading.Event()
+    entered, release = threading.Event(), threading.Event()
 
     def stuck(ctx: Context, message: Any) -> None:
         entered.set()
-        let_go.wait(120.0)
+        release.wait(120.0)
 
     system = ActorSystem("elsewhere")
     detector = detect_leaks(patience=0.0, fds=False)
@@ -208,7 +208,7 @@ def test_a_system_on_a_thread_of_its_own_is_found_even_if_it_is_stuck() -> None:
     with pytest.raises(LeaksFound) as found:
         detector.__exit__(None, None, None)
     assert kinds_and_names(found.value) == [("system", "elsewhere"), ("actor", "/stuck"), ("thread", "elsewhere")]
-    let_go.set()
+    release.set()
     system.close()
 
 
@@ -256,9 +256,9 @@ def test_a_thread_of_asyncios_pool_is_a_leak_when_its_loop_is_gone() -> None:
 
 async def test_a_thread_that_is_about_to_end_has_time_to(play: Play) -> None:
     with detect_leaks():
-        Held("ending").let_go.set()
+        Held("ending").release.set()
     async with detect_leaks():
-        Held("ending").let_go.set()
+        Held("ending").release.set()
 
 
 async def test_the_threads_of_a_pool_of_ones_own_are_a_leak(play: Play) -> None:
@@ -412,7 +412,7 @@ needs_children = pytest.mark.skipif(
 
 
 @pytest.fixture
-def let_go() -> Iterator[threading.Event]:
+def release() -> Iterator[threading.Event]:
     """Set at the end of the test, for threads that wait for it."""
     event = threading.Event()
     yield event
@@ -472,15 +472,15 @@ async def test_a_pool_that_the_loop_was_given_is_its_own(play: Play) -> None:
 
 @pytest.mark.real
 async def test_a_thread_of_the_running_loops_pool_that_is_at_work_is_a_leak(
-    play: Play, let_go: threading.Event
+    play: Play, release: threading.Event
 ) -> None:
     entered = asyncio.Event()
     loop = asyncio.get_running_loop()
-    let_go.clear()
+    release.clear()
 
     def hold() -> None:
         loop.call_soon_threadsafe(entered.set)
-        let_go.wait(PATIENCE)
+        release.wait(PATIENCE)
 
     async def body() -> None:
         loop.run_in_executor(None, hold)
@@ -489,16 +489,16 @@ async def test_a_thread_of_the_running_loops_pool_that_is_at_work_is_a_leak(
     (leak,) = await found_inside(body)
     assert leak.kind == "thread"
     assert str(leak).endswith("_0, of the running loop's pool, which is at work")
-    let_go.set()
+    release.set()
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", ["asyncio_0", "uvloop_bridge"])
-async def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, let_go: threading.Event) -> None:
+async def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, release: threading.Event) -> None:
     threads: list[threading.Thread] = []
 
     def start(ctx: Context, message: Any) -> None:
-        threads.append(threading.Thread(target=let_go.wait, args=(PATIENCE,), name=name))
+        threads.append(threading.Thread(target=release.wait, args=(PATIENCE,), name=name))
         threads[-1].start()
 
     async def body() -> None:
@@ -508,7 +508,7 @@ async def test_a_thread_is_not_excused_for_its_name(play: Play, name: str, let_g
 
     (leak,) = await found_inside(body)
     assert (leak.kind, leak.name) == ("thread", name)
-    let_go.set()
+    release.set()
     for thread in threads:
         thread.join()
 

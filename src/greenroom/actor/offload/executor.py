@@ -72,8 +72,8 @@ class Executor:
         """Whether the actor was in another process that is lost."""
         return False
 
-    def let_go(self) -> None:
-        """An actor that was here has ended for good. For the loop's own thread."""
+    def actor_ended(self) -> None:
+        """Forget an actor that has ended for good. For the loop's own thread."""
 
     def new_context(self) -> Context:
         return OffloadedContext()

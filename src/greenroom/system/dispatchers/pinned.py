@@ -112,7 +112,7 @@ class PinnedExecutor(Executor):
             self._context = self._context.copy()  # the abandoned thread is inside the old one
         self._threads.end_thread(thread)
 
-    def let_go(self) -> None:
+    def actor_ended(self) -> None:
         if self._thread is not None:
             self._threads.end_thread(self._thread)
             self._thread = None

@@ -566,7 +566,7 @@ class ProcessExecutor(Executor):
     def has_lost_actor(self) -> bool:
         return self.worker is None
 
-    def let_go(self) -> None:
+    def actor_ended(self) -> None:
         self._leave()
         self.open.clear()
 
