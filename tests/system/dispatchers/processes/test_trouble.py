@@ -408,6 +408,8 @@ async def test_an_async_handler_asks_and_waits_for_room() -> None:  # case 10
         asked = ref.ask(("ask", target, "asked"))
         assert await ref.ask(("give up", target, "gone")) == "gave up"
         assert await ref.ask(("from a thread", target, "by a thread")) == "AskTimeout"
+        with pytest.raises(AskTimeout):  # at home, that ask ends later than in the worker, but before this one
+            await target.ask("at home", timeout=0.01, wait_for_room=True)
         holding.released.set()
         assert await asked == "asked"
         await system.settle()
