@@ -588,7 +588,7 @@ class Lifecycle(HostBase):
     def _call_own_hook(
         self, cell: Cell, record: ActorRecord, class_info: ActorClassInfo, name: str, signal: Signal, has_hook: bool
     ) -> Procedure | None:
-        """As `call_hook`, for an instance of a class whose code runs on this loop."""
+        """Call a hook of an actor whose code runs on this loop."""
         actor: Any = cell.subject
         if has_hook:
             result = call_method(actor, name) if COMPILED else getattr(actor, name)()
@@ -601,7 +601,7 @@ class Lifecycle(HostBase):
         return None
 
     def try_hook(self, cell: Cell, record: ActorRecord, name: str, signal: Signal) -> Procedure | None:
-        """As `call_hook`, for an actor that is ending: what the hook raises is logged."""
+        """Call a hook of an actor that is ending: what the hook raises is logged."""
         try:
             rest = self.call_hook(cell, record, name, signal)
         except BaseException as exc:

@@ -356,7 +356,7 @@ class Troupe(_Typed[E]):
                 record.slot.close_lanes((Lane.DATA, Lane.LOG), why)
 
     def close(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
-        """As `stop`, and block until the troupe has ended. From a plain thread."""
+        """Stop the troupe, and block until it has ended. From a plain thread."""
         is_here = self._caller == get_ident() or asyncio._get_running_loop() is not None
         if is_here or self.system._is_in_handler():
             remedy = "use `stop()` in an actor or a main loop, and `await troupe.shutdown()` in a coroutine"
@@ -367,7 +367,7 @@ class Troupe(_Typed[E]):
             self.system._shutdown.leave_behind()
 
     async def shutdown(self, mode: ShutdownMode = ShutdownMode.DRAIN_ALL, timeout: float | None = None) -> None:
-        """As `stop`, and return when the troupe has ended."""
+        """Stop the troupe, and return when it has ended."""
         self.stop(mode, timeout)
         if not self.system._is_in_handler():
             await self.system._shutdown.wait()

@@ -132,7 +132,7 @@ class SupervisorSpec:
             names.add(child.name)
 
     def require_fit(self, child: object) -> ChildSpec:
-        """The same, if it can be a child of this supervisor."""
+        """Return `child` if it can be a child of this supervisor."""
         if not isinstance(child, ChildSpec):
             raise ConfigError("children", child, "must be a ChildSpec")
         if child.significant and self.auto_shutdown is AutoShutdown.NEVER:

@@ -402,7 +402,7 @@ class ActorSystem(Spawns, Spawner):
         return min(self.config.drain_timeout, 0.5 * timeout)
 
     async def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT, *, drain: bool | None = None) -> None:
-        """Let the system work on until it is quiet, stop every actor, and then the system.
+        """Wait until the system is quiet, then stop every actor, and then the system.
 
         It has `SystemConfig.drain_timeout` seconds to become quiet, at most half of `timeout`; what is not done by then
         is discarded, with a warning. With `drain=False` nothing is waited for. The default is what

@@ -69,7 +69,7 @@ class Watch:
         self.warn_at = 0.0
 
     def is_over(self) -> bool:
-        """Whether its system was garbage-collected, without a shutdown."""
+        """Whether the system was garbage-collected without a shutdown."""
         return self._watched() is None
 
     def check(self, now: float) -> None:

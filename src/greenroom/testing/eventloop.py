@@ -95,7 +95,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
         return self._made
 
     def create_future(self) -> asyncio.Future[Any]:
-        """As asyncio's, but with a hash that is the same in each run, so that sets have the same order."""
+        """Create a future whose hash is the same in each run, so that sets have the same order."""
         return _Future(loop=self)
 
     def call_soon_threadsafe(
@@ -185,7 +185,7 @@ class VirtualEventLoop(asyncio.BaseEventLoop):
             gc.collect()
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio's, but keep an `InternalError`: a bug in Greenroom must fail the simulation."""
+        """Keep an `InternalError`, and pass on the rest: a bug in Greenroom must fail the simulation."""
         exc = context.get("exception")
         if isinstance(exc, InternalError):
             self.internal_error = self.internal_error or exc

@@ -324,7 +324,7 @@ class ActorHarness(Generic[A]):
         self._go_on(self._session.come_to_rest, _VISITS)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass: timers fire, timeouts end, and sleeping coroutines go on."""
+        """Turn the clock by `seconds`: timers fire, timeouts end, and sleeping coroutines go on."""
         require_delay("seconds", seconds)
         self._go_on(lambda: self._session.pass_time(seconds), _VISITS_IN_TIME)
 
@@ -408,7 +408,7 @@ class ActorHarness(Generic[A]):
 
     @property
     def is_suspended(self) -> bool:
-        """Whether its handler or a hook is suspended at an `await`."""
+        """Whether the actor's handler or a hook is suspended at an `await`."""
         return self.ref._cell.task is not None
 
     @property

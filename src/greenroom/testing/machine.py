@@ -132,7 +132,7 @@ class ActorMachine(RuleBasedStateMachine):
         assert_ledger_balanced(self.system)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, with everything that is due meanwhile."""
+        """Turn the clock by `seconds`, and do all that is due meanwhile."""
         __tracebackhide__ = True
         with quiet_until_shown():
             self.session.advance(seconds)

@@ -333,7 +333,7 @@ class Session:
         self.run(self.system.settle)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, with everything that is due meanwhile.
+        """Turn the clock by `seconds`, and do all that is due meanwhile.
 
         A deadline within a nanosecond of the end counts as due: ten times 0.1 s is 1 s.
         """

@@ -132,7 +132,7 @@ class Admission(AdmissionBase):
             self._refuse(cell, message, sender, lane)
 
     def _admit_by_key(self, cell: Cell, message: object, sender: object) -> None:
-        """As `admit`, where letting in runs a user's code: the key, and comparisons of keys."""
+        """Admit a message to a mailbox that a user's key orders: that runs the key, and comparisons of keys."""
         if cell.config.overflow is _DROP_OLD:
             # In first, then another out: a message without a place in the order must not cost another its own.
             self._let_in(cell, message, sender, _DATA)
@@ -159,14 +159,14 @@ class Admission(AdmissionBase):
             self._bury_refused(cell, message, sender, exc)
 
     def deliver_sent(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """As `deliver`, for what a foreign thread sent to a mailbox that drops its oldest: looked at as it was sent."""
+        """Deliver what a foreign thread sent to a mailbox that drops its oldest. It was examined when it was sent."""
         try:
             self.decide(cell, message, sender, lane)
         except BaseException as exc:
             self._bury_refused(cell, message, sender, exc)
 
     def deliver_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """As `deliver`, for a message from a foreign thread, for which room is reserved."""
+        """Deliver a message from a foreign thread that has reserved room for it."""
         try:
             self._let_in_or_bury(cell, message, sender, lane)
         except BaseException as exc:
@@ -269,7 +269,7 @@ class Admission(AdmissionBase):
     # -- sending if there is room, and waiting for room
 
     def send_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `admit`, if there is room and no line for it; else False, and nothing has happened. From any thread.
+        """Admit a message if there is room and no line for it; else return False and do nothing. From any thread.
 
         The room cannot be taken meanwhile, as other threads could between `has_room` and `admit`.
         """
@@ -289,7 +289,7 @@ class Admission(AdmissionBase):
         return True
 
     def deliver_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `send_if_room`, for a message whose sender cannot be told that it was refused."""
+        """Send a message if there is room, for a sender that cannot be told that it was refused."""
         try:
             return self.send_if_room(cell, message, sender, lane)
         except BaseException as exc:
@@ -357,7 +357,7 @@ class Admission(AdmissionBase):
             waiter.finish(None)
 
     def _admit_reserved(self, cell: Cell, message: object, sender: object, lane: Lane) -> None:
-        """As `admit`, when room is reserved for the message."""
+        """Admit a message for which room is reserved."""
         if self.director is not None:
             self.admit(cell, message, sender, lane)
             return

@@ -299,7 +299,7 @@ class Inbound(InboundBase):
         return _REFUSED
 
     def send_if_room(self, cell: Cell, message: object, sender: object, lane: Lane) -> bool:
-        """As `send`, if there is room and no line for it; else False, and nothing has happened."""
+        """Send a message if there is room and no line for it; else return False and do nothing."""
         if worlds:
             self.require_same_world(cell)
         if cell.flags & INTERCEPTED:
@@ -333,7 +333,7 @@ class Inbound(InboundBase):
         return True
 
     def post_to_line(self, cell: Cell, action: Callable[[], object]) -> bool:
-        """As `post`, for an action that has a message stand in line for room: later ones stand behind it."""
+        """Post an action that has a message stand in line for room: later messages stand behind it."""
         if worlds:
             self.require_same_world(cell)
         with self._lock:
@@ -387,7 +387,7 @@ class Inbound(InboundBase):
         return self.post_back(cell, action)
 
     def post_back(self, cell: Cell | None, action: Callable[[], object]) -> bool:
-        """As `post`, for the end of something that the other side began: it is never refused."""
+        """Post the end of something that the other side began: that is never refused."""
         if cell is not None and cell.flags & OFFLOADED:
             self._note_urgent(cell)
         with self._lock:
@@ -484,7 +484,7 @@ class Inbound(InboundBase):
         return self.bell or self.has_entries()
 
     def has_entries(self) -> bool:
-        """As `waiting`, but for what is in rings."""
+        """Return whether entries wait, leaving out those in rings."""
         return self._intake.waiting() or bool(self._refused) or bool(self._kept)
 
     def ring_bell(self) -> None:

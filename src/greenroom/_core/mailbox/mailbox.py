@@ -218,7 +218,7 @@ class Mailbox(Ring):
         return self._data_waits() or (self.side is not None and self.side.total() > 0)
 
     def has_next(self) -> bool:
-        """As `waiting`, for the lanes that are served at present."""
+        """Return whether a message waits in a lane that is served at present."""
         return self._urgent() != EMPTY if self.flags & STALLED else self.waiting()
 
     def _data_waits(self) -> bool:

@@ -33,7 +33,7 @@ class IoReady(Frozen):
 
     @property
     def readiness(self) -> int:
-        """The same as `events`."""
+        """Another name for `events`."""
         return self.events
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -464,7 +464,7 @@ class Question(Wait):
                 self._loop.runq.wake()  # to sleep again, but not past this deadline
 
     def arm_at_home(self) -> None:
-        """As `arm`, from any thread."""
+        """Start the timeout, from any thread."""
         self._loop.inbound.post(None, self.arm)
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
             ...
 
         def done(self) -> bool:
-            """Whether it has ended, in whichever way."""
+            """Whether the ask has ended: answered, failed or given up."""
             ...
 
 else:
@@ -179,7 +179,7 @@ class ActorRef(Address, Generic[M, R]):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the actor has not ended."""
         return isinstance(self._cell.peek_record(), ActorRecord)
 
     @property
@@ -254,7 +254,7 @@ class ActorRef(Address, Generic[M, R]):
         self._cell.loop.host.request_failure(self._cell, cause)
 
     def _fail_by_pipe(self, cause: BaseException) -> None:
-        """As `fail`, for `ctx.pipe_to_self`."""
+        """Fail the actor because of what `ctx.pipe_to_self` awaited."""
         self._cell.loop.host.request_failure(self._cell, cause, why="because what it piped to itself raised")
 
     def restart(self, cause: BaseException | None = None) -> None:

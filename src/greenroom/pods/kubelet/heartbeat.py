@@ -31,7 +31,7 @@ class Heartbeat(Frozen):
 
     @property
     def is_late(self) -> bool:
-        """Whether its thread is held up, or has ended."""
+        """Whether the pod's thread is held up, or has ended."""
         return self.age > self.interval
 
 

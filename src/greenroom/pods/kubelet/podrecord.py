@@ -69,7 +69,7 @@ class PodStatus(Frozen):
 
     @property
     def is_over(self) -> bool:
-        """Whether its actors have ended. It may be restarted."""
+        """Whether the pod's actors have ended. The pod may be restarted."""
         return self.phase in (PodPhase.COMPLETED, PodPhase.FAILED)
 
     def __str__(self) -> str:
@@ -190,7 +190,7 @@ class PodRecord(Member):
             self.enter(PodPhase.COMPLETED)
 
     def has_actors(self) -> bool:
-        """Whether its supervisor, or the troupe's kubelet, is alive."""
+        """Whether the pod's supervisor, or the troupe's kubelet, is alive."""
         return self.ref is not None and self.ref.is_alive
 
     # -- for its kubelet

@@ -73,7 +73,7 @@ class Description:
         return "\n".join(lines)
 
     def mermaid(self) -> str:
-        """As a Mermaid flowchart."""
+        """Return the manifest as a Mermaid flowchart."""
         manifest = self._manifest
         lines = ["flowchart LR"]
         for pod in manifest.pods.values():
@@ -86,7 +86,7 @@ class Description:
         return "\n".join(lines)
 
     def svg(self) -> str:
-        """As a picture that stands by itself."""
+        """Return the manifest as a picture that stands by itself."""
         return _draw(self._manifest)
 
     def _repr_svg_(self) -> str:

@@ -60,7 +60,7 @@ class Handles(_Names):
 
 
 class Exposed(Handles):
-    """Those that a troupe exposes."""
+    """The handles that a troupe exposes."""
 
     _what = "exposed actor"
     _hint = ". A pod exposes its actors with `expose=True`"

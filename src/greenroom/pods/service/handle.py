@@ -209,7 +209,7 @@ class ServiceHandle(HandleBase, _Typed[D, C, M]):
     @overload
     async def asend(self: ServiceHandle[T, T, T], message: T, *, lane: Lane, timeout: float | None = ...) -> None: ...
     async def asend(self, message: Any, *, lane: Lane = Lane.DATA, timeout: float | None = None) -> None:
-        """As `send`, but awaits: the thread goes on with other work meanwhile."""
+        """Send, and await room: the thread goes on with other work meanwhile."""
         lane = self._prepare(message, lane, timeout)
         aio = asyncio.get_running_loop()
         patience = self._troupe.config.connect_timeout if timeout is None else timeout

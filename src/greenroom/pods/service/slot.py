@@ -142,7 +142,7 @@ class PodSlot:
         self.inbox.bury(why)
 
     def clear_on_loop(self, why: str) -> None:
-        """As `clear`, from any thread."""
+        """Clear the rings, from any thread."""
         self._on_loop(partial(self.clear, why))
 
     def _on_loop(self, call: Callable[[], object]) -> None:

@@ -214,7 +214,7 @@ class SystemLoops:
             await thread.end_tasks()
 
     def stop_at_once(self, late: bool) -> None:
-        """As `stop`, where asyncio has no further turn."""
+        """Stop the loops where asyncio has no further turn."""
         for thread in self.threads:
             try:
                 self.call(thread.life, partial(thread.force_and_stop, late), _LAST_STEPS)

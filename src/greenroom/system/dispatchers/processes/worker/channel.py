@@ -234,7 +234,7 @@ class MainChannel:
         return number
 
     def post_within(self, *entry: object) -> None:
-        """As `post`, with the context variables that are set here, if such travel."""
+        """Post an order with the context variables that are set here, if such travel."""
         values = [] if self.packer is None else self.packer.here()
         if values:
             self.post("within", values, *entry)
